@@ -25,9 +25,9 @@ from gridtune.systems.responsive.learners.runs import (
     shared_inputs,
 )
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
-from gridtune.systems.responsive.learners.training import play, train
+from gridtune.systems.responsive.learners.training import train
 from gridtune.systems.responsive.simulator.candidates import count_candidates, fill_features
-from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 
 SHARES = np.array([0.53, 0.02, 0.17, 0.08, 0.01, 0.16, 0.03])
@@ -58,7 +58,7 @@ def decision(settings: LearnerSettings) -> float:
     jobs = SiteJobs(0 * count, 1000 + count, count % 7, count % 2, SHARES)
     model = replace(RIGID, cores=2)
     arrays = draw_network(settings, shared_inputs(7, False), 0)
-    site, learner = new_site(jobs, model), new_learner_state(arrays)
+    site, learner = jobs.new_site(model), new_learner_state(arrays)
     advance_until_decision(site)
     start_job(site, 0, 2)
     advance_until_decision(site)
@@ -92,7 +92,7 @@ def main() -> None:
         for site, model in (("rigid", RIGID), ("elastic", ELASTIC)):
             rng = np.random.default_rng(1)
             small = train(few, model, replace(settings, sweeps=min(settings.sweeps, 1)), rng=rng)
-            play(small, few, model)
+            small.play(few, model)
             seconds = timed(lambda s=settings, m=model: train(jobs, m, s, rng=np.random.default_rng(1)))
             table.append([f"{name}, {site}", settings.sweeps, f"{seconds:.1f}"])
             print(f"  {name}, {site}: {seconds:.1f} s", flush=True)

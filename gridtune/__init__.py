@@ -15,6 +15,7 @@ __version__ = "0.2.0"
 
 #: Public names and the modules they live in; `__all__`, `__getattr__` and the docs come from this table.
 _PUBLIC = {
+    "Advice": "gridtune.study.advising",
     "CellRun": "gridtune.sweep.execution.runner",
     "Choice": "gridtune.study.choosing",
     "Comparison": "gridtune.report.rankings.comparison",
@@ -32,6 +33,7 @@ _PUBLIC = {
     "Waits": "gridtune.study.advice",
     "WhatIf": "gridtune.study.advice",
     "Workload": "gridtune.workload.workload",
+    "advise": "gridtune.study.advising",
     "choose": "gridtune.study.choosing",
     "clean": "gridtune.workload.cleaning",
     "evaluate": "gridtune.batch.metrics",

@@ -8,7 +8,7 @@ import torch
 
 from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic
-from gridtune.training.ppo import ADAM_EPSILON, PPOSettings, collect, minibatches_of, ppo_losses, update_seed
+from gridtune.training.ppo import ADAM_EPSILON, PPOSettings, collect, ppo_losses, update_seed
 
 
 class TorchLoop:
@@ -27,7 +27,7 @@ class TorchLoop:
         rollout = collect(self.env, self._actor, settings.steps, seed=seed)
         for group in self.optimiser.param_groups:
             group["lr"] = settings.learning_rate_at(number)
-        for batch in minibatches_of(rollout.to(self._device), self.network, settings, number):
+        for batch in rollout.to(self._device).minibatches(self.network, settings, number):
             output = self.network(batch.observations, batch.begins, batch.state)
             losses = ppo_losses(output, batch, settings, number)
             self.optimiser.zero_grad()

@@ -9,19 +9,11 @@ from typing import Any
 from gridtune.arguments import require_number
 from gridtune.batch.policies import Backfilling
 from gridtune.batch.simulator.nodes import PoweredNodes, new_nodes
-from gridtune.core.usage import NodePower, NodeStates
+from gridtune.core.usage import POWER_OPTIONS, NodePower, NodeStates
 from gridtune.errors import SimulationError
 
 #: Options of a node's power, and the fields of `NodePower`.
-_NODE_POWER = {
-    "idle_watts": "idle",
-    "computing_watts": "computing",
-    "sleeping_watts": "off",
-    "switching_off_watts": "switching_off",
-    "switching_on_watts": "switching_on",
-    "shutdown": "switch_off_time",
-    "boot": "switch_on_time",
-}
+_NODE_POWER = {**POWER_OPTIONS, "shutdown": "switch_off_time", "boot": "switch_on_time"}
 #: Seconds after which idle nodes are switched off where nothing else is said.
 _IDLE_TIMEOUT = 600
 

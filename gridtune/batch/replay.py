@@ -220,13 +220,13 @@ def simulate(
         if power is not None:  # each replay begins with all nodes on
             nodes = power.machine_nodes(sizes, policy.rule, len(workload))
         if isinstance(sizes, int):
-            return _start_times(jobs, known.take(index), policy, sizes, nodes)
+            return policy.start_times(jobs, known.take(index), sizes, nodes)
         row = np.arange(len(workload))[index]
         return separate_starts(
             jobs,
             sizes,
             policy.orders,
-            lambda rows, size: _start_times(jobs.take(rows), known.take(row[rows]), policy, size, None),
+            lambda rows, size: policy.start_times(jobs.take(rows), known.take(row[rows]), size, None),
         )
 
     left_out = 0
@@ -312,6 +312,106 @@ class _Policy:
         )
         return sum(flag for is_set, flag in flags if is_set)
 
+    def new_predictions(
+        self,
+        submit: IntArray,
+        requested: IntArray,
+        processors: IntArray,
+        facts: Facts,
+        planned: IntArray | None,
+    ) -> PredictedReplay:
+        """Return the predictions of a replay to begin; without a predictor where nothing reads any."""
+        if not (self.plans or any(order.predicts for order in self.orders)):
+            return PredictedReplay(len(submit))
+        if self.predictor == "last-two" and not self.plans and not isinstance(self.queue, Rollout):
+            from gridtune.batch.predictors.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
+
+            return LastTwoReplay(facts.user)
+        asked = {"submit_time": submit, "walltime": requested, "processors": processors}
+        asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
+        kind = PREDICTORS.find(self.predictor) if isinstance(self.predictor, str) else self.predictor
+        return WatchedReplay(kind, asked, planned)
+
+    def plan_conservatively(
+        self,
+        log: JobLog,
+        machine: int,
+        nodes: PoweredNodes | None,
+        queue: QueueOrder,
+        ranks: Callable[[QueueOrder], Int32Array],
+        new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],
+    ) -> None:
+        """Fill in the start times under conservative backfilling."""
+        from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
+
+        # Every job is planned with the longest time that its nodes may need.
+        planned = log
+        if nodes is not None and nodes.state["timeout"] != NEVER:
+            # A job can hold cores before its start while its nodes boot, and they may be switching off then.
+            held = int(nodes.state["boot"] + nodes.state["shutdown"])
+            planned = log._replace(walltime=log.walltime + held)
+        if queue.static and self.guard is None:
+            conservative_schedule(planned, machine, nodes, ranks(queue), self.rule.compression)
+        else:
+            rank, (inputs, said) = np.arange(len(log.submit), dtype=np.int32), new_inputs()
+            score = compile_score(queue)
+            conservative_schedule(planned, machine, nodes, rank, self.rule.compression, score, inputs)
+            said.check()
+            check_scores([queue], inputs, self.undefined)
+        if nodes is not None:
+            np.add(log.start, nodes.boot_wait, out=log.start)
+
+    def start_times(
+        self, workload: Workload, known: _Known, machine: int, nodes: PoweredNodes | None
+    ) -> IntArray:
+        """Run the kernel that the policy needs, on a clock that starts at the first submission."""
+        if len(workload) == 0:
+            return np.empty(0, np.int64)
+        origin = int(workload.submit_time[0])
+        submit, width = workload.submit_time - origin, np.ascontiguousarray(workload.processors)
+        facts = cache(partial(facts_of, workload, known.lots))
+        walltime, planned = known.walltime, known.walltime.copy() if self.plans else None
+        if planned is not None:  # what is predicted takes the place of the requests as jobs are submitted
+            walltime = planned.view()
+            # Kernels are compiled for one type of each.
+            walltime.setflags(write=known.walltime.flags.writeable)
+        log = JobLog(submit, known.run, walltime, width, np.empty(len(submit), np.int64))
+
+        def ranks(order: QueueOrder) -> Int32Array:
+            return static_ranks(order, submit, walltime, width, facts, undefined=self.undefined)
+
+        def new_inputs() -> tuple[ScoreInputs, PredictedReplay]:
+            said = self.new_predictions(submit, known.walltime, width, facts(), planned)
+            return score_inputs(submit, walltime, width, facts(), self.half_life, self.guard, said), said
+
+        queue, fill = self.queue, self.fill
+        with naming_jobs(workload.job_id):
+            if self.rule.kind == "conservative" and not isinstance(queue, Rollout):
+                self.plan_conservatively(log, machine, nodes, queue, ranks, new_inputs)
+            elif (
+                isinstance(queue, QueueOrder)
+                and queue.static
+                and (fill is None or fill.static)
+                and not self.plans
+            ):
+                fill_rank = None if fill is None else ranks(fill)
+                ranked_schedule(log, machine, self.flags, nodes, ranks(queue), fill_rank, self.guard)
+            else:
+                from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
+
+                scored_schedule(
+                    log,
+                    machine,
+                    self.flags,
+                    nodes,
+                    queue,
+                    fill,
+                    new_inputs,
+                    undefined=self.undefined,
+                    bounded=self.guard is None and not self.plans,
+                )
+        return log.start + origin
+
 
 class _Known(NamedTuple):
     """Columns of the jobs, shape (n,): run times as simulated, the scheduler's estimates, and lots."""
@@ -323,108 +423,6 @@ class _Known(NamedTuple):
     def take(self, rows: IntArray | slice) -> _Known:
         """Return the columns of some jobs."""
         return _Known(self.run[rows], self.walltime[rows], self.lots[rows])
-
-
-def _start_times(
-    workload: Workload, known: _Known, policy: _Policy, machine: int, nodes: PoweredNodes | None
-) -> IntArray:
-    """Run the kernel that the policy needs, on a clock that starts at the first submission."""
-    if len(workload) == 0:
-        return np.empty(0, np.int64)
-    origin = int(workload.submit_time[0])
-    submit, width = workload.submit_time - origin, np.ascontiguousarray(workload.processors)
-    facts = cache(partial(facts_of, workload, known.lots))
-    walltime, planned = known.walltime, known.walltime.copy() if policy.plans else None
-    if planned is not None:  # what is predicted takes the place of the requests as jobs are submitted
-        walltime = planned.view()
-        walltime.setflags(write=known.walltime.flags.writeable)  # kernels are compiled for one type of each
-    log = JobLog(submit, known.run, walltime, width, np.empty(len(submit), np.int64))
-
-    def ranks(order: QueueOrder) -> Int32Array:
-        return static_ranks(order, submit, walltime, width, facts, undefined=policy.undefined)
-
-    def new_inputs() -> tuple[ScoreInputs, PredictedReplay]:
-        said = _new_predictions(policy, submit, known.walltime, width, facts(), planned)
-        return score_inputs(submit, walltime, width, facts(), policy.half_life, policy.guard, said), said
-
-    queue, fill = policy.queue, policy.fill
-    with naming_jobs(workload.job_id):
-        if policy.rule.kind == "conservative" and not isinstance(queue, Rollout):
-            _plan_conservatively(log, machine, nodes, policy, queue, ranks, new_inputs)
-        elif (
-            isinstance(queue, QueueOrder)
-            and queue.static
-            and (fill is None or fill.static)
-            and not policy.plans
-        ):
-            fill_rank = None if fill is None else ranks(fill)
-            ranked_schedule(log, machine, policy.flags, nodes, ranks(queue), fill_rank, policy.guard)
-        else:
-            from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
-
-            scored_schedule(
-                log,
-                machine,
-                policy.flags,
-                nodes,
-                queue,
-                fill,
-                new_inputs,
-                undefined=policy.undefined,
-                bounded=policy.guard is None and not policy.plans,
-            )
-    return log.start + origin
-
-
-def _new_predictions(
-    policy: _Policy,
-    submit: IntArray,
-    requested: IntArray,
-    processors: IntArray,
-    facts: Facts,
-    planned: IntArray | None,
-) -> PredictedReplay:
-    """Return the predictions of a replay that has not begun; without a predictor where nothing reads any."""
-    if not (policy.plans or any(order.predicts for order in policy.orders)):
-        return PredictedReplay(len(submit))
-    if policy.predictor == "last-two" and not policy.plans and not isinstance(policy.queue, Rollout):
-        from gridtune.batch.predictors.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
-
-        return LastTwoReplay(facts.user)
-    asked = {"submit_time": submit, "walltime": requested, "processors": processors}
-    asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
-    kind = PREDICTORS.find(policy.predictor) if isinstance(policy.predictor, str) else policy.predictor
-    return WatchedReplay(kind, asked, planned)
-
-
-def _plan_conservatively(
-    log: JobLog,
-    machine: int,
-    nodes: PoweredNodes | None,
-    policy: _Policy,
-    queue: QueueOrder,
-    ranks: Callable[[QueueOrder], Int32Array],
-    new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],
-) -> None:
-    """Fill in the start times under conservative backfilling."""
-    from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
-
-    # Every job is planned with the longest time that its nodes may need.
-    planned = log
-    if nodes is not None and nodes.state["timeout"] != NEVER:
-        # A job can hold cores before its start while its nodes boot, and they may be switching off then.
-        held = int(nodes.state["boot"] + nodes.state["shutdown"])
-        planned = log._replace(walltime=log.walltime + held)
-    if queue.static and policy.guard is None:
-        conservative_schedule(planned, machine, nodes, ranks(queue), policy.rule.compression)
-    else:
-        rank, (inputs, said) = np.arange(len(log.submit), dtype=np.int32), new_inputs()
-        score = compile_score(queue)
-        conservative_schedule(planned, machine, nodes, rank, policy.rule.compression, score, inputs)
-        said.check()
-        check_scores([queue], inputs, policy.undefined)
-    if nodes is not None:
-        np.add(log.start, nodes.boot_wait, out=log.start)
 
 
 def _draw_lots(

@@ -9,7 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import chdir
 from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 from urllib.request import urlopen
@@ -24,15 +27,13 @@ from gridtune.errors import GridtuneError, without_secrets
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 #: What a check finds: its level, its message, and advice or "". "warn": it works, but something is missing or
 #: tight; "fail": something will not work.
-Findings = Iterator[tuple[Literal["ok", "warn", "fail"], str, str]]
-
-#: Bytes of a disk below which a sweep is tight, and below which none is started.
-_DISK, _LEAST_DISK = 2 * 2**30, 50 * 2**20
-_ANSWER_SECONDS = 5.0
+_Findings = Iterator[tuple[Literal["ok", "warn", "fail"], str, str]]
 
 
 @command()
-def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool = False) -> None:
+def doctor(
+    *, full: bool = False, kernels: bool = False, tracking_uri: str | None = None, as_json: bool = False
+) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
     Looked at are Python, plug-ins, disks, the cache of compiled kernels, Ray and the tracking store. `pip
@@ -42,24 +43,39 @@ def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool
     Examples:
       gridtune doctor
       gridtune doctor --full
+      gridtune doctor --kernels
       gridtune doctor --json
 
     Parameters
     ----------
     full
         Also start Ray and run a task on it.
+    kernels
+        Compile the kernels of all bundled policies and systems for everyone who uses this installation, in
+        one or two minutes, and check nothing else.
     """
-    checks: dict[str, Callable[[], Findings]] = {
+    checks: dict[str, Callable[[], _Findings]] = {
         "Python": _python,
         "plug-ins": _plug_ins,
         "disk": _disk,
-        "kernels": _kernels,
+        "kernels": lambda: _kernels(kernels),
         "Ray": lambda: _ray(full),
         "tracking": lambda: _tracking(tracking_uri),
     }
+    if kernels:
+        checks = {"kernels": checks["kernels"]}
     findings = []
+
+    def caught(check: Callable[[], _Findings]) -> _Findings:
+        try:
+            yield from check()
+        except GridtuneError as fault:
+            yield "fail", fault.message, fault.hint or ""
+        except Exception as fault:
+            yield "fail", f"{type(fault).__name__}: {fault}", ""
+
     for name, check in checks.items():
-        for level, message, hint in _caught(check):
+        for level, message, hint in caught(check):
             findings.append({"check": name, "level": level, "message": message, "hint": hint})
             if as_json:
                 continue
@@ -77,17 +93,7 @@ def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool
         sys.exit(EXIT_FAILED_CELLS)
 
 
-def _caught(check: Callable[[], Findings]) -> Findings:
-    """Yield the findings of a check; an error that it raises is one more."""
-    try:
-        yield from check()
-    except GridtuneError as fault:
-        yield "fail", fault.message, fault.hint or ""
-    except Exception as fault:
-        yield "fail", f"{type(fault).__name__}: {fault}", ""
-
-
-def _python() -> Findings:
+def _python() -> _Findings:
     from packaging.specifiers import SpecifierSet
 
     version = platform.python_version()
@@ -105,7 +111,7 @@ def _python() -> Findings:
         yield "fail", f"Python {version}", f"gridtune needs {wanted}"
 
 
-def _plug_ins() -> Findings:
+def _plug_ins() -> _Findings:
     """Import everything that installed packages announce."""
     groups = sorted(group for group in metadata.entry_points().groups if group.startswith("gridtune."))
     points = [point for group in groups for point in metadata.entry_points(group=group)]
@@ -133,7 +139,7 @@ def _plug_ins() -> Findings:
     yield "ok", f"{good} of {len(points)} imported, in {len(groups)} groups{others}", ""
 
 
-def _disk() -> Findings:
+def _disk() -> _Findings:
     from gridtune.sweep.journal.disk import check_writable
     from gridtune.sweep.journal.journal import RESULTS
 
@@ -142,15 +148,51 @@ def _disk() -> Findings:
         there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
         free = shutil.disk_usage(there).free
         text = f"{_size(free)} free for {name} ({folder})"
-        if free < _DISK:
-            level: Literal["warn", "fail"] = "fail" if free < _LEAST_DISK else "warn"
+        if free < 2 * 2**30:  # tight
+            level: Literal["warn", "fail"] = "fail" if free < 50 * 2**20 else "warn"
             yield level, text, "make room, or use a folder on another disk"
         else:
             yield "ok", text, ""
 
 
-def _kernels() -> Findings:
-    """Replay three jobs, and see whether the kernels came from numba's cache on the disk."""
+def _kernels(make: bool) -> _Findings:
+    """Replay three jobs, and see whether the kernels came from the cache on the disk.
+
+    Parameters
+    ----------
+    make
+        Run a small cell of each kind first, on all processors: this installation keeps their machine code.
+    """
+    from gridtune.core.compiled import KernelCache
+
+    if make:
+        import yaml
+
+        from gridtune.sweep.execution.runner import run_cell
+
+        began, folder = time.time(), KernelCache.INSTALLATION
+        folder.mkdir(exist_ok=True)
+        content = yaml.safe_load(Path(__file__).with_name("kernels.yaml").read_text(encoding="utf-8"))
+        os.environ["PYTHONWARNINGS"] = "ignore"  # of so few jobs, in the other processes
+        installing = setattr, (KernelCache, "installs", True)
+        with (
+            tempfile.TemporaryDirectory() as place,
+            chdir(place),
+            ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), *installing) as pool,
+            click.progressbar(content["cells"], label="compiling kernels", file=sys.stderr) as bar,
+        ):
+            for name, text in content["files"].items():
+                Path(place, name).write_text(text, encoding="utf-8")
+            running = [pool.submit(run_cell, cell.pop("system"), cell, seed=0) for cell in content["cells"]]
+            for done in as_completed(running):
+                done.result()
+                bar.update(1)
+        for file in folder.iterdir():
+            if file.stat().st_mtime < began - 1:  # of an older version
+                file.unlink()
+        size = _size(sum(file.stat().st_size for file in folder.iterdir()))
+        yield "ok", f"{size} of kernels made in {time.time() - began:.0f} s in {folder}", ""
+        return
     import numpy as np
 
     from gridtune.batch.replay import simulate
@@ -176,7 +218,7 @@ def _kernels() -> Findings:
     yield "ok", f"batch kernels {how}, first replay {seconds:.1f} s; cache in {folder}", ""
 
 
-def _ray(full: bool) -> Findings:
+def _ray(full: bool) -> _Findings:
     version = f"Ray {metadata.version('ray')}"
     if address := os.environ.get("RAY_ADDRESS"):
         yield "ok", f"sweeps join the cluster at {address} (RAY_ADDRESS)", ""
@@ -199,7 +241,7 @@ def _ray(full: bool) -> Findings:
     yield "ok", f"{text}; {workers} worker", ""
 
 
-def _tracking(uri: str | None) -> Findings:
+def _tracking(uri: str | None) -> _Findings:
     from gridtune.sweep.journal.disk import check_writable
     from gridtune.tracking.store import database_path, is_store, tracking_uri
 
@@ -207,7 +249,7 @@ def _tracking(uri: str | None) -> Findings:
     shown, database = without_secrets(resolved), database_path(resolved)
     if resolved.startswith(("http://", "https://")):
         try:
-            with urlopen(f"{resolved.rstrip('/')}/health", timeout=_ANSWER_SECONDS) as answer:
+            with urlopen(f"{resolved.rstrip('/')}/health", timeout=5) as answer:
                 yield "ok", without_secrets(f"{resolved} answers ({answer.status})"), ""
         except (OSError, ValueError) as fault:
             hint = "sweeps run without it, and `gridtune report FOLDER --track` sends them later"

@@ -10,7 +10,7 @@ import click
 from gridtune.cli.parameters import Answered, command
 from gridtune.cli.tables import new_table, print_json, print_lines
 from gridtune.report.tables import report_console
-from gridtune.study import advice, fitting
+from gridtune.study import advice, advising, fitting
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,6 +22,7 @@ def slurm() -> None:
 
     \b
     Examples:
+      gridtune slurm advise sacct.txt --slurm /etc/slurm
       gridtune slurm fit sacct.txt --slurm /etc/slurm
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --change bf_interval=120
       gridtune slurm waits --squeue squeue.txt --slurm /etc/slurm --log sacct.txt
@@ -94,6 +95,37 @@ def _whatif(
     print_lines(console, result.remarks())
     if result.is_shown:
         console.print(_table("mean waits in seconds", *result.table()))
+    return answered
+
+
+@command(advising.advise, without=("say", "console"), group=slurm, tracked=True)
+def _advise(*, details: bool = False, as_json: bool = False, **options: Any) -> Answered:
+    """Search the settings of a cluster for those under which the jobs of LOG wait less.
+
+    First the files that are missing beside slurm.conf are named, and the running configuration is graded. An
+    adaptive search then tries settings of backfill, priorities, depths and limits on the first 60 % of the
+    jobs, with bounds on the longest wait and on wide jobs. The best change, without settings that gain
+    nothing, is judged as by `gridtune slurm whatif` on the whole log, and on the jobs that the search did not
+    see.
+
+    \b
+    Examples:
+      gridtune slurm advise sacct.txt --slurm /etc/slurm
+      gridtune slurm advise sacct.txt --slurm site --fit fit/fit.yaml --trials 80 --out advice
+    """
+    from gridtune.report.answer import print_answers
+
+    console = report_console()
+    options |= {"console": None if as_json else console, "say": lambda line: click.echo(line, err=True)}
+    result = advising.advise(**options)
+    answered = Answered(result.as_dict(), result.answer.stratum, [result.page])
+    if as_json:
+        print_json(answered.content, indent=2)
+        return answered
+    print_answers([result.answer], console, details=details)
+    for line in result.judged.difference if result.judged else ():
+        print_lines(console, [line], style="green" if line.startswith("+") else "red")
+    click.echo(f"page: {result.page}")
     return answered
 
 

@@ -109,10 +109,9 @@ def _describe(
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
         from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-        from gridtune.workload.workflows.workflow import describe_workflow
 
         # A faulty workflow can still be described: its faults are counted.
-        description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
+        description = read_workflow(path, clean=WORKFLOW_RULES).describe()
         if as_json:
             print_json(description | {"recognised": recognised._asdict()}, indent=2)
         else:

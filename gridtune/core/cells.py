@@ -91,6 +91,17 @@ class Cell:
         """The replicate's seed."""
         return self.replicate.seed
 
+    def _description(self) -> dict[str, Any]:
+        """Return the attributes of a result that describe its cell, as the search space spells it."""
+        return {
+            "configuration_id": self.configuration_id,
+            "workload": self.workload,
+            "configuration": dict(self.configuration),
+            "replicate": self.replicate.label,
+            "traces": dict(self.traces),
+            "parameters": self.parameters,
+        }
+
 
 @dataclass(frozen=True)
 class CellResult:
@@ -145,7 +156,7 @@ class CellResult:
             seed=cell.seed,
             state=state,
             identity=cell.identity,
-            **_description(cell),
+            **cell._description(),
             **outcome,
         )
 
@@ -155,7 +166,7 @@ class CellResult:
         A result outlives the search space that it was made for. Another space may spell the same
         run otherwise, by leaving out a default or by the path to a log.
         """
-        return replace(self, **_description(cell))
+        return replace(self, **cell._description())
 
     def adds_to(self, earlier: CellResult | None) -> bool:
         """Return whether this result, from elsewhere, adds to what a journal has of its cell."""
@@ -177,18 +188,6 @@ class CellResult:
         result = object.__new__(cls)
         result.__dict__.update(values)
         return result
-
-
-def _description(cell: Cell) -> dict[str, Any]:
-    """Return the attributes of a result that describe its cell, as the search space spells it."""
-    return {
-        "configuration_id": cell.configuration_id,
-        "workload": cell.workload,
-        "configuration": dict(cell.configuration),
-        "replicate": cell.replicate.label,
-        "traces": dict(cell.traces),
-        "parameters": cell.parameters,
-    }
 
 
 def _number(value: Any) -> float:

@@ -1,11 +1,14 @@
 """Compilation, caching and arguments of kernels.
 
-Four things numba does not do by itself:
+Five things numba does not do by itself:
 
 - Its cache on disk watches the file that defines a function, not the files of the helpers it calls, so an
-  edited helper would leave its callers stale. `kernel` ties a function's cache to the source of its module
-  and of every module that this one imports, directly or through others: an edit there, and nowhere else,
-  compiles the function again.
+  edited helper would leave its callers stale; and it finds a function by the path of that file. `kernel`
+  names machine code after the source of its module and of every module that this one imports, directly or
+  through others: an edit there, and nowhere else, compiles the function again, and the same sources find the
+  code from every folder. The name holds the versions of Python and of the compiler too.
+- It compiles for the processor at hand. Kernels are compiled for a level that all x86 processors have, at the
+  same speed, so that an installation can hold their machine code (`gridtune doctor --kernels`).
 - It optimizes each function with all that it calls, makes machine code of it, and a wrapper for the
   interpreter: of a helper ten calls down eleven times. A kernel that another one calls is left as it is, and
   becomes machine code with its caller only; this halves the time to compile.
@@ -28,33 +31,44 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
+import pickle
 import secrets
+import sys
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_type_hints
 
+import llvmlite
+import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba import carray, config, from_dtype, types
 from numba.core import cgutils, event
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import CacheImpl, FunctionCache, IndexDataCacheFile, NullCache, UserWideCacheLocator
+from numba.core.caching import (
+    CacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    NullCache,
+    UserWideCacheLocator,
+)
 from numba.core.ccallback import CFunc
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
+from numba.misc.appdirs import user_cache_dir
 
+import gridtune
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
 from gridtune.types import IntArray
-
-#: Part of every stamp: raise it when `kernel` compiles differently.
-_FORMAT = 3
 
 
 @cache
@@ -113,22 +127,151 @@ def _adapt_numba() -> None:
 _adapt_numba()
 
 
-def _caches(dispatcher: Any) -> bool:
-    """Let a function cache its machine code; where no usual folder can be written, in one in /tmp.
+class _Codegen(JITCPUCodegen):
+    """Makes machine code for a level that x86 processors have had since 2009."""
 
-    Return whether it does: a machine without either compiles in every process.
+    _LEVEL = "x86-64-v2"
+    _FEATURES = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf")
+
+    def _get_host_cpu_name(self) -> str:
+        return self._LEVEL
+
+    def _get_host_cpu_features(self) -> str:
+        return ""
+
+    @staticmethod
+    @cache
+    def _here() -> _Codegen | None:
+        """Return the one of this process; None where the processor is another or `NUMBA_CPU_NAME` is set."""
+        present = get_host_cpu_features()
+        if config.CPU_NAME or not get_process_triple().startswith("x86_64"):
+            return None
+        return _Codegen("gridtune") if all(map(present.get, _Codegen._FEATURES)) else None
+
+    @staticmethod
+    @contextmanager
+    def at_work(context: Any) -> Iterator[None]:
+        """Make the machine code within for the baseline, and no other code of this process."""
+        with global_compiler_lock:
+            before = context._internal_codegen
+            context._internal_codegen = _Codegen._here() or before
+            try:
+                yield
+            finally:
+                context._internal_codegen = before
+
+
+class _KernelFile(IndexDataCacheFile):
+    """The machine code of a function in a folder. A damaged file counts as missing.
+
+    Two processes may write at once. One index is lost then; but no number of a file is used twice, so that
+    neither index leads to the code of the other.
     """
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError:
-        folder = Path(tempfile.gettempdir()) / f"gridtune-{os.getuid()}" / "kernels"
+
+    def _dump(self, obj: Any) -> bytes:
+        data: bytes = super()._dump(obj)
+        return hashlib.sha256(data).digest() + data
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            raise OSError(f"{name} is damaged")
+        return pickle.loads(content[32:])
+
+    def _load_index(self) -> dict[Any, str]:
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            config.CACHE_DIR = str(folder)
-            dispatcher.enable_caching()
-        except (OSError, RuntimeError):
-            return False
-    return True
+            overloads: dict[Any, str] = self._load_data(self._index_name)
+        except OSError:
+            return {}
+        return overloads
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._save_data(self._index_name, overloads)
+
+    def _data_name(self, number: int) -> str:
+        name: str = super()._data_name(secrets.randbits(63))
+        return name
+
+
+class KernelCache(FunctionCache):
+    """Keeps machine code of a function in files that are named after all that it is made from.
+
+    It looks in the installation first, then in the user's folder.
+
+    Parameters
+    ----------
+    function
+        The function.
+    content
+        As in `callback`; None for a function whose module holds all of it.
+    """
+
+    #: Machine code that came with the installation, or was made for it.
+    INSTALLATION: ClassVar[Path] = Path(gridtune.__file__).with_name("kernels")
+    #: Whether this process keeps machine code there too, for everyone.
+    installs: ClassVar[bool] = False
+
+    def __init__(self, function: Callable[..., Any], content: Hashable = None) -> None:
+        self._py_func, self._content = function, content
+        made_from = (
+            sys.implementation.cache_tag,
+            sys.abiflags,
+            [module.__version__ for module in (numba, llvmlite, np)],
+            [int(option) for option in (config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)],
+            bool(config.BOUNDSCHECK),
+            _source_stamp(function.__module__),
+            (function.__module__, function.__qualname__, function.__code__.co_firstlineno),
+            content,
+        )
+        name = f"{function.__name__}-{hashlib.sha256(repr(made_from).encode()).hexdigest()}"
+        folders = (self.INSTALLATION, self._folder(config.CACHE_DIR))
+        self._files = [_KernelFile(str(folder), name, name) for folder in folders]
+        self._cache_path = str(folders[not self.installs])
+        self.enable()
+
+    @staticmethod
+    @cache
+    def _folder(chosen: str) -> Path:
+        """Return the folder that machine code is kept in: the chosen one, or one in the user's cache.
+
+        If that cannot be written, it is one in /tmp that nobody else can write.
+        """
+        folder = Path(chosen) if chosen else Path(user_cache_dir("gridtune"), "kernels")
+        fallback = Path(tempfile.gettempdir(), f"gridtune-{os.getuid()}")
+        for place in (folder, fallback):
+            with suppress(OSError):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+                tempfile.TemporaryFile(dir=place).close()
+                if place == folder or place.stat().st_uid == os.getuid():
+                    return place
+        return folder
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        key = self._index_key(sig, target_context.codegen())
+        for file in self._files:
+            data = file.load(key)
+            if data is None:
+                continue
+            if self.installs:
+                self._keep(key, data)
+            try:
+                return CompileResult._rebuild(target_context, *data)
+            except ImportError:  # a function that came by value may lack its module here
+                return None
+        return None
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if not data.library.has_dynamic_globals:
+            self._keep(self._index_key(sig, data.codegen), data._reduce())
+
+    def _keep(self, key: Any, data: Any) -> None:
+        for file in self._files[not self.installs :]:
+            with suppress(OSError):  # on a full disk, the next process compiles again
+                file.save(key, data)
+                os.utime(file._index_path)  # in use: `gridtune doctor --kernels` removes older files
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return super()._index_key(sig, codegen) if self._content is None else (sig, codegen.magic_tuple())
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -208,6 +351,13 @@ class _Kernel(CPUDispatcher):
         super().__init__(function, {}, {"no_cfunc_wrapper": True, **options})
         compiler = _ApartCompiler if apart else _PartCompiler
         self.part = _PartDispatcher(function, {}, options, pipeline_class=compiler)
+        if module_source(function.__module__) is not None:
+            self._cache = KernelCache(function)
+
+    def compile(self, sig: Any) -> Any:
+        """Load or make the machine code for types of arguments."""
+        with _Codegen.at_work(self.targetctx):
+            return super().compile(sig)
 
     @property
     def _numba_type_(self) -> Any:
@@ -225,47 +375,21 @@ def kernel(*, apart: bool = False, **options: Any) -> Callable[[Callable[..., An
     if config.BOUNDSCHECK:  # there speed does not matter, and copies of code take long to compile
         options.pop("forceinline", None)
 
-    def compile_with_cache(function: Callable[..., Any]) -> Any:
-        dispatcher = _Kernel(function, options, apart)
-        if _caches(dispatcher) and module_source(function.__module__) is not None:
-            stamp = (_FORMAT, _source_stamp(function.__module__))
-            index = dispatcher._cache._cache_file
-            index._source_stamp = stamp
-            # Compared before the rest of an index is read: an old one may name classes that are gone.
-            index._version = f"{index._version} {stamp}"
-        return dispatcher
-
-    return compile_with_cache
-
-
-class _ContentCache(FunctionCache):
-    """Keeps machine code by a checksum of what it is made from, in a file of its own."""
-
-    def __init__(self, function: Callable[..., Any], checksum: str) -> None:
-        super().__init__(function)
-        self._cache_file = IndexDataCacheFile(self._cache_path, f"{function.__name__}-{checksum}", checksum)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code that is kept, or None; a function that came by value may lack its module here."""
-        try:
-            return super().load_overload(sig, target_context)
-        except ImportError:
-            return None
-
-    def _index_key(self, signature: Any, codegen: Any) -> Any:
-        return signature, codegen.magic_tuple()
+    return lambda function: _Kernel(function, options, apart)
 
 
 class _Callback(CFunc):
     """A function as kernels call it by address."""
 
-    def __init__(self, function: Callable[..., Any], signature: Any, checksum: str) -> None:
+    def __init__(self, function: Callable[..., Any], signature: Any, content: Hashable | None) -> None:
         super().__init__(function, (signature.args, signature.return_type), {}, {})
-        self._function, self._checksum = function, checksum
+        if content is not None:
+            self._cache = KernelCache(function, content)
 
-    def enable_caching(self) -> None:
-        """Keep its machine code on disk."""
-        self._cache = _ContentCache(self._function, self._checksum)
+    def compile(self) -> None:
+        """Load or make its machine code."""
+        with _Codegen.at_work(cpu_target.target_context):
+            super().compile()
 
 
 def callback(signature: Any, function: Callable[..., Any], content: Hashable | None = "") -> Any:
@@ -275,11 +399,7 @@ def callback(signature: Any, function: Callable[..., Any], content: Hashable | N
     all that it takes from elsewhere, such as the bytecode of a user's function; None if that cannot be told,
     and nothing is kept.
     """
-    stamp = _source_stamp(function.__module__)
-    checksum = hashlib.sha256(repr((_FORMAT, stamp, function.__qualname__, content)).encode()).hexdigest()
-    compiled = _Callback(function, signature, checksum)
-    if content is not None:
-        _caches(compiled)
+    compiled = _Callback(function, signature, content)
     compiled.compile()
     return compiled
 

@@ -11,13 +11,15 @@ entry points, exactly as somebody else's are:
 from __future__ import annotations
 
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -428,6 +430,24 @@ class Measure:
     def own(cls, unit: str, direction: Direction, formula: str) -> Measure:
         """Return a measure that gridtune itself defines."""
         return Measure(unit, direction, formula, source="gridtune")
+
+
+_M = TypeVar("_M", bound=Measure)
+
+
+def read_metrics(module: str, kind: type[_M]) -> tuple[Mapping[str, _M], Mapping[str, RenamedMetric]]:
+    """Return the metrics in `metrics.toml` beside a module, and older names of them.
+
+    A metric's table has the fields of `kind`; without a source, gridtune defines it. Braces in a source hold
+    the name of one of `[sources]`.
+    """
+    declared = tomllib.loads(Path(module).with_name("metrics.toml").read_text(encoding="utf-8"))
+    metrics = {}
+    for name, entry in declared["metrics"].items():
+        source = entry.pop("source", "gridtune").format(**declared.get("sources", {}))
+        metrics[name] = kind(**entry, source=source)
+    renamed = {old: RenamedMetric(**new) for old, new in declared.get("renamed", {}).items()}
+    return MappingProxyType(metrics), MappingProxyType(renamed)
 
 
 @dataclass(frozen=True)

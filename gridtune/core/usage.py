@@ -75,6 +75,16 @@ def _summed(times: IntArray, changes: IntArray) -> StepFunction:
 Amount = npt.NDArray[Any] | float
 
 
+#: Options of a node's power, and the fields of `NodePower`.
+POWER_OPTIONS = {
+    "idle_watts": "idle",
+    "computing_watts": "computing",
+    "sleeping_watts": "off",
+    "switching_off_watts": "switching_off",
+    "switching_on_watts": "switching_on",
+}
+
+
 @dataclass(frozen=True)
 class NodePower:
     """Power of a node in each state, in watts, and how long it takes to switch.

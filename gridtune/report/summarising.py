@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,6 @@ from gridtune.report.rankings.ranking import (
     LEVEL,
     PAIRED,
     Ranking,
-    Row,
-    Verdict,
     has_values,
     rank,
 )
@@ -58,7 +56,8 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         If no cell has the baseline's parameters.
     """
     system = get_system(facts.system) if facts.system in SYSTEMS else None
-    cells, rankings, overall = _ranked(table, facts, {} if system is None else system.value_warnings)
+    judged = _Judged(table, facts, system)
+    cells, rankings, overall = judged.ranked()
     constraints = facts.constraints
     bounds: Bounds = {}
     if constraints and rankings:
@@ -76,40 +75,8 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             of_baseline.setdefault(result.workload, []).append(result.notes)
     graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
     remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
-    measures = _measures(table, facts, system)
-    lines = [
-        f"{workload}: {line}" if len(notes) > 1 else line
-        for workload, remark in remarks.items()
-        for line in remark_lines(remark, most=True)
-    ]
-    lines += _missing(table, facts, measures)
-    if facts.spent:
-        lines.append(
-            f"other numbers of replicates were judged here before, so this look has an error of "
-            f"{100 * facts.error:.2g} %: together they are wrong in at most 6 % of sweeps"
-        )
-    for ranking in (*rankings.values(), *overall.values()):
-        for name, rows in ranking.strata.items():
-            lines += [
-                f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
-                f"{ranking.head.replicate}s; its difference to the baseline is theirs"
-                for row in rows
-                if row.get("confirmed")
-            ]
-    if facts.searches and facts.space.get("replicates", {}).get("windows"):
-        lines.append(
-            "chance adds to the gain of the best of so many trials, and this log has no further windows to "
-            "confirm it; with seeds or shakes as replicates, fresh ones do"
-        )
-    if facts.is_race:
-        lines.append(
-            "this sweep was a race, which gridtune no longer runs. It stopped configurations by results, so "
-            "it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished cells "
-            "are kept, and the missing ones run"
-        )
-    by_class = system is not None and "classes" in system.Parameters.model_fields
-    if by_class and any("classes" not in note for among in notes.values() for note in among if note):
-        lines.append("cells of an earlier gridtune have no metrics by class of jobs: who loses is not known")
+    measures = judged.measures()
+    tables = [*rankings.values(), *overall.values()]
     return Summary(
         facts,
         cells,
@@ -123,102 +90,142 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         },
         ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
         trust={name: trust for name, trust in graded.items() if trust is not None},
-        remarks=lines,
+        remarks=[*judged.remarks(notes, remarks, tables), *judged.missing(measures)],
     )
 
 
-def _ranked(
-    table: pa.Table, facts: SweepFacts, warnings: Mapping[str, Mapping[str, str]]
-) -> tuple[Cells, dict[str, Ranking], dict[str, Ranking]]:
-    """Return the cells, and for each objective its ranking within each stratum and that over all."""
-    measured = [one for one in facts.objectives if f"metric.{one.metric}" in table.column_names]
-    baseline = _baseline(table, facts)
-    if not measured:
-        return Cells(table, {}, (), "replicate", [], []), {}, {}
-    cells = read_cells(table, baseline, ("workload", *_conditions(table, baseline)))
-    rankings, overall = {}, {}
-    for one in measured:
-        options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
-        ranking = rank(cells, objective=one.metric, error=facts.error, **options)
-        over_all = rank_overall(cells, ranking.head)
-        rankings[one.metric] = _without_verdicts(ranking) if facts.is_race else ranking
-        if over_all is not None:
-            overall[one.metric] = _without_verdicts(over_all) if facts.is_race else over_all
-    return cells, rankings, overall
+@dataclass(frozen=True)
+class _Judged:
+    """The table of a sweep's cells, its facts, and its system if that is installed."""
 
+    table: pa.Table
+    facts: SweepFacts
+    system: System | None
 
-def _without_verdicts(ranking: Ranking) -> Ranking:
-    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
+    def ranked(self) -> tuple[Cells, dict[str, Ranking], dict[str, Ranking]]:
+        """Return the cells, and for each objective its ranking within each stratum and that over all."""
+        measured = [one for one in self.facts.objectives if f"metric.{one.metric}" in self.table.column_names]
+        baseline = self._baseline()
+        warnings = {} if self.system is None else self.system.value_warnings
+        if not measured:
+            return Cells(self.table, {}, (), "replicate", [], []), {}, {}
+        cells = read_cells(self.table, baseline, ("workload", *self._conditions(baseline)))
+        rankings, overall = {}, {}
+        for one in measured:
+            options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
+            ranking = rank(cells, objective=one.metric, error=self.facts.error, **options)
+            over_all = rank_overall(cells, ranking.head)
+            rankings[one.metric] = ranking.without_verdicts() if self.facts.is_race else ranking
+            if over_all is not None:
+                overall[one.metric] = over_all.without_verdicts() if self.facts.is_race else over_all
+        return cells, rankings, overall
 
-    def unsure(row: Row) -> Row:
-        tested = row["p_value"] is not None
-        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
+    def measures(self) -> dict[str, Measure]:
+        """Return the metrics that answers look at beside the first objective.
 
-    return ranking.with_rows(
-        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
-    )
+        They are the other objectives, those of constraints, those that the system watches, and the mean wait
+        of each class of jobs.
+        """
+        measures = {
+            one.metric: Measure.own(one.unit or "1", "max" if one.direction == "max" else "min", one.metric)
+            for one in self.facts.objectives[1:]
+        }
+        by_class = [
+            name.removeprefix("metric.")
+            for name in self.table.column_names
+            if name.startswith(f"metric.{_OF_CLASS}[")
+        ]
+        system, watched = self.system, () if self.system is None else self.system.watched_metrics
+        for name in (*(one.metric for one in self.facts.constraints), *watched, *by_class):
+            if system is not None and name in system.metrics and name != self.facts.objectives[0].metric:
+                measures.setdefault(name, system.metrics[name])
+        return {name: measure for name, measure in measures.items() if measure.direction != "none"}
 
+    def remarks(
+        self,
+        notes: Mapping[str, Sequence[Mapping[str, Any]]],
+        merged: Mapping[str, Mapping[str, Any]],
+        rankings: Iterable[Ranking],
+    ) -> Iterator[str]:
+        """Yield remarks on the logs, on the error of the verdicts, and on a search or a race.
 
-def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:
-    """Return the metrics that answers look at beside the first objective.
-
-    They are the other objectives, those of constraints, those that the system watches, and the mean wait of
-    each class of jobs.
-    """
-    measures = {
-        one.metric: Measure.own(one.unit or "1", "max" if one.direction == "max" else "min", one.metric)
-        for one in facts.objectives[1:]
-    }
-    by_class = [
-        name.removeprefix("metric.") for name in table.column_names if name.startswith(f"metric.{_OF_CLASS}[")
-    ]
-    watched = () if system is None else system.watched_metrics
-    for name in (*(one.metric for one in facts.constraints), *watched, *by_class):
-        if system is not None and name in system.metrics and name != facts.objectives[0].metric:
-            measures.setdefault(name, system.metrics[name])
-    return {name: measure for name, measure in measures.items() if measure.direction != "none"}
-
-
-def _missing(table: pa.Table, facts: SweepFacts, measures: Mapping[str, Measure]) -> Iterator[str]:
-    """Yield remarks on metrics that finished cells do not have, as an earlier gridtune ran them."""
-    done = table.filter(pc.equal(table["state"], "done"))
-    names = dict.fromkeys([*(one.metric for one in facts.objectives), *measures])
-    if not done.num_rows:
-        return
-    for name in names:
-        column = f"metric.{name}"
-        lacking = done[column].null_count if column in table.column_names else done.num_rows
-        if lacking:
+        Parameters
+        ----------
+        notes, merged
+            Workload to the notes of its cells, and to the remarks that they make together.
+        rankings
+            All rankings of the sweep.
+        """
+        for workload, remark in merged.items():
+            for line in remark_lines(remark, most=True):
+                yield f"{workload}: {line}" if len(notes) > 1 else line
+        if self.facts.spent:
             yield (
-                f"{name} is missing in {lacking:,} of {done.num_rows:,} cells, which did not measure it; "
-                f"`gridtune results rerun FOLDER --add-metric '{name}'` does"
+                f"other numbers of replicates were judged here before, so this look has an error of "
+                f"{100 * self.facts.error:.2g} %: together they are wrong in at most 6 % of sweeps"
             )
+        for ranking in rankings:
+            for name, row in ((name, row) for name, rows in ranking.strata.items() for row in rows):
+                if row.get("confirmed"):
+                    yield (
+                        f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
+                        f"{ranking.head.replicate}s; its difference to the baseline is theirs"
+                    )
+        if self.facts.searches and self.facts.space.get("replicates", {}).get("windows"):
+            yield (
+                "chance adds to the gain of the best of so many trials, and this log has no further windows "
+                "to confirm it; with seeds or shakes as replicates, fresh ones do"
+            )
+        if self.facts.is_race:
+            yield (
+                "this sweep was a race, which gridtune no longer runs. It stopped configurations by results, "
+                "so it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished "
+                "cells are kept, and the missing ones run"
+            )
+        by_class = self.system is not None and "classes" in self.system.Parameters.model_fields
+        if by_class and any("classes" not in note for among in notes.values() for note in among if note):
+            yield "cells of an earlier gridtune have no metrics by class of jobs: who loses is not known"
 
+    def missing(self, measures: Mapping[str, Measure]) -> Iterator[str]:
+        """Yield remarks on metrics that finished cells do not have, as an earlier gridtune ran them."""
+        done = self.table.filter(pc.equal(self.table["state"], "done"))
+        names = dict.fromkeys([*(one.metric for one in self.facts.objectives), *measures])
+        if not done.num_rows:
+            return
+        for name in names:
+            column = f"metric.{name}"
+            lacking = done[column].null_count if column in self.table.column_names else done.num_rows
+            if lacking:
+                yield (
+                    f"{name} is missing in {lacking:,} of {done.num_rows:,} cells, which did not measure it; "
+                    f"`gridtune results rerun FOLDER --add-metric '{name}'` does"
+                )
 
-def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
-    """Return the baseline's parameters as the table holds them."""
-    columns = parameter_names(table)
-    parameters = {name: value for name, value in facts.baseline.items() if name in columns}
-    baseline = in_table(table, parameters)
-    if table.num_rows and not has_configuration(table, baseline):
-        text = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
-        raise SweepError(
-            f"no cell has the baseline's {text}: nothing can be compared",
-            field="baseline",
-            hint="name a configuration of the sweep: `gridtune report FOLDER --baseline NAME=VALUE`",
-        )
-    return baseline
+    def _baseline(self) -> dict[str, Any]:
+        """Return the baseline's parameters as the table holds them."""
+        columns = parameter_names(self.table)
+        parameters = {name: value for name, value in self.facts.baseline.items() if name in columns}
+        baseline = in_table(self.table, parameters)
+        if self.table.num_rows and not has_configuration(self.table, baseline):
+            text = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
+            raise SweepError(
+                f"no cell has the baseline's {text}: nothing can be compared",
+                field="baseline",
+                hint="name a configuration of the sweep: `gridtune report FOLDER --baseline NAME=VALUE`",
+            )
+        return baseline
 
-
-def _conditions(table: pa.Table, baseline: Mapping[str, Any]) -> list[str]:
-    if not baseline:
-        return []
-    varying = varying_parameters(table)
-    return [
-        name
-        for name in configuration_parameters(table, ["workload"])
-        if name in varying and name not in baseline and table[PARAMETER_PREFIX + name].null_count == 0
-    ]
+    def _conditions(self, baseline: Mapping[str, Any]) -> list[str]:
+        if not baseline:
+            return []
+        varying = varying_parameters(self.table)
+        return [
+            name
+            for name in configuration_parameters(self.table, ["workload"])
+            if name in varying
+            and name not in baseline
+            and self.table[PARAMETER_PREFIX + name].null_count == 0
+        ]
 
 
 def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:

@@ -119,12 +119,25 @@ class Summary:
 
     @cached_property
     def answers(self) -> list[Answer]:
-        """The answers: by objective, over all strata first where there are several."""
-        return _answers_of(self)
+        """The answers: by objective, over all strata first where there are several.
+
+        Those of the first objective are whole; the others have no effects, bounds and ties.
+        """
+        answers = []
+        for number, (objective, ranking) in enumerate(self.rankings.items()):
+            over_all = [self.overall[objective]] if objective in self.overall else []
+            for shown in (*over_all, ranking):
+                for answer in answers_of(shown, ranking):
+                    whole = number == 0 and answer.row is not None
+                    answers.append(self._whole(answer, shown) if whole else self._graded(answer))
+        if len(self.rankings) == 1:
+            return answers
+        texts = [f"By {one.objective}, {one.advice[:1].lower()}{one.advice[1:]}" for one in answers]
+        return [replace(one, advice=text) for one, text in zip(answers, texts, strict=True)]
 
     def answer(self, ranking: Ranking, row: Row) -> Answer:
         """Return the whole answer about one row of a ranking."""
-        return _whole(self, answer_of(ranking, self.rankings[ranking.head.objective], row), ranking)
+        return self._whole(answer_of(ranking, self.rankings[ranking.head.objective], row), ranking)
 
     @cached_property
     def fronts(self) -> list[Front]:
@@ -197,123 +210,142 @@ class Summary:
             parts.append("No cell has a result.\n")
         return "\n".join(parts)
 
-
-def _answers_of(summary: Summary) -> list[Answer]:
-    """Return a sweep's answers: by objective, over all strata first where there are several.
-
-    Those of the first objective are whole; the others have no effects, bounds and ties.
-    """
-    answers = []
-    for number, (objective, ranking) in enumerate(summary.rankings.items()):
-        over_all = [summary.overall[objective]] if objective in summary.overall else []
-        for shown in (*over_all, ranking):
-            for answer in answers_of(shown, ranking):
-                whole = number == 0 and answer.row is not None
-                answers.append(_whole(summary, answer, shown) if whole else _graded(summary, answer))
-    if len(summary.rankings) == 1:
-        return answers
-    texts = [f"By {one.objective}, {one.advice[:1].lower()}{one.advice[1:]}" for one in answers]
-    return [replace(one, advice=text) for one, text in zip(answers, texts, strict=True)]
-
-
-def _whole(summary: Summary, answer: Answer, ranking: Ranking) -> Answer:
-    """Return an answer about a row of this ranking with its effects, bounds, ties and next steps."""
-    row, overall = answer.row, ranking.head.overall
-    assert row is not None
-    front = next((one for one in summary.fronts if one.stratum == answer.stratum), None)
-    # The same configuration on each stratum: its row, its stratum and the others' rows.
-    single = next(iter(summary.rankings.values())) if overall else ranking
-    places = [
-        (other, stratum)
-        for stratum in summary.cells.strata
-        if overall or stratum.name == answer.stratum
-        for other in single.strata[stratum.name]
-        if same_configuration(row, other) and (overall or other is row)
-    ]
-    effects = [
-        effect
-        for other, stratum in places
-        for effect in _effects(summary, stratum, other["configuration_id"], len(places))
-    ]
-    rows = ranking.strata["" if overall else answer.stratum]
-    next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
-    bounds: Sequence[Bound] = ()
-    settle: list[str] = []
-    if overall:
-        worse = _worse_overall(summary, row, next_ones, ranking)
-    else:
-        ((_, stratum),) = places
-        worse = _worse(stratum, row, next_ones, ranking)
-        bounds = summary.bounds.get(row["configuration_id"], ())
-        settle = _to_settle(stratum, row, rows, ranking, bounds)
-    workloads = {other.get("workload", stratum.name) for other, stratum in places}
-    ties = [ranking.label(one) for one in next_ones if one not in worse]
-    details = [("bounds", str(bound)) for bound in bounds]
-    if ties:
-        details.append(("ties", f"not distinguishable from the best: {listed(ties)}"))
-    elif next_ones:
-        details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
-    details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
-    kept = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
-    if bounds and not kept:
-        kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
-    whole = replace(
-        answer,
-        effects=effects,
-        bounds=[*kept, *_passed_over(summary, row, rows, ranking)],
-        not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
-        next_steps=[*answer.next_steps, *settle],
-        details=[*answer.details, *details],
-    )
-    return _graded(summary, whole.weighed())
-
-
-def _graded(summary: Summary, answer: Answer) -> Answer:
-    """Return an answer as far as the least trust in its workloads reaches."""
-    workloads = {
-        stratum.key.get("workload", stratum.name)
-        for stratum in summary.cells.strata
-        if answer.stratum in {"overall", stratum.name}
-    }
-    trusts = [trust for name, trust in summary.trust.items() if name in workloads]
-    return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
-
-
-def _effects(summary: Summary, stratum: Stratum, key: str, families: int) -> Iterator[Effect]:
-    """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
-    place = stratum.place[key]
-    base = int(stratum.bases[place])
-    if base in (-1, place):
-        return
-    known = [name for name in summary.measures if f"metric.{name}" in summary.cells.table.column_names]
-    samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
-    samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
-    if not samples:
-        return
-    values, other = np.array(list(samples.values())).transpose(1, 0, 2)
-    compared = compare_rows(
-        values, other, stratum.correlation(values, other), comparisons=len(samples) * families
-    )
-    conditions = summary.classes.get(str(stratum.key.get("workload")), {})
-    for index, metric in enumerate(samples):
-        measure = summary.measures[metric]
-        paired = np.isfinite(values[index]) & np.isfinite(other[index])
-        mean, baseline = values[index][paired].mean(), other[index][paired].mean()
-        adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
-        yield Effect(
-            metric=metric,
-            unit="" if measure.unit == "1" else measure.unit,
-            jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
-            workload=stratum.name,
-            baseline=plain(baseline),
-            mean=plain(mean),
-            relative=plain(compared.relative[index]),
-            low=plain(compared.low[index]),
-            high=plain(compared.high[index]),
-            p_value=plain(compared.p_value[index]),
-            effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
-            adverse=adverse,
+    def _whole(self, answer: Answer, ranking: Ranking) -> Answer:
+        """Return an answer about a row of this ranking with its effects, bounds, ties and next steps."""
+        row, overall = answer.row, ranking.head.overall
+        assert row is not None
+        front = next((one for one in self.fronts if one.stratum == answer.stratum), None)
+        # The same configuration on each stratum: its row, its stratum and the others' rows.
+        single = next(iter(self.rankings.values())) if overall else ranking
+        places = [
+            (other, stratum)
+            for stratum in self.cells.strata
+            if overall or stratum.name == answer.stratum
+            for other in single.strata[stratum.name]
+            if same_configuration(row, other) and (overall or other is row)
+        ]
+        effects = [
+            effect
+            for other, stratum in places
+            for effect in self._effects(stratum, other["configuration_id"], len(places))
+        ]
+        rows = ranking.strata["" if overall else answer.stratum]
+        next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
+        bounds: Sequence[Bound] = ()
+        settle: list[str] = []
+        if overall:
+            worse = self._worse_overall(row, next_ones, ranking)
+        else:
+            ((_, stratum),) = places
+            worse = _worse(stratum, row, next_ones, ranking)
+            bounds = self.bounds.get(row["configuration_id"], ())
+            settle = _to_settle(stratum, row, rows, ranking, bounds)
+        workloads = {other.get("workload", stratum.name) for other, stratum in places}
+        ties = [ranking.label(one) for one in next_ones if one not in worse]
+        details = [("bounds", str(bound)) for bound in bounds]
+        if ties:
+            details.append(("ties", f"not distinguishable from the best: {listed(ties)}"))
+        elif next_ones:
+            details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
+        details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
+        kept = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
+        if bounds and not kept:
+            kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
+        whole = replace(
+            answer,
+            effects=effects,
+            bounds=[*kept, *self._passed_over(row, rows, ranking)],
+            not_modelled=[self.ignored[name] for name in sorted(workloads & self.ignored.keys())],
+            next_steps=[*answer.next_steps, *settle],
+            details=[*answer.details, *details],
         )
+        return self._graded(whole.weighed())
+
+    def _graded(self, answer: Answer) -> Answer:
+        """Return an answer as far as the least trust in its workloads reaches."""
+        workloads = {
+            stratum.key.get("workload", stratum.name)
+            for stratum in self.cells.strata
+            if answer.stratum in {"overall", stratum.name}
+        }
+        trusts = [trust for name, trust in self.trust.items() if name in workloads]
+        return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
+
+    def _effects(self, stratum: Stratum, key: str, families: int) -> Iterator[Effect]:
+        """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
+        place = stratum.place[key]
+        base = int(stratum.bases[place])
+        if base in (-1, place):
+            return
+        known = [name for name in self.measures if f"metric.{name}" in self.cells.table.column_names]
+        samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
+        samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
+        if not samples:
+            return
+        values, other = np.array(list(samples.values())).transpose(1, 0, 2)
+        compared = compare_rows(
+            values, other, stratum.correlation(values, other), comparisons=len(samples) * families
+        )
+        conditions = self.classes.get(str(stratum.key.get("workload")), {})
+        for index, metric in enumerate(samples):
+            measure = self.measures[metric]
+            paired = np.isfinite(values[index]) & np.isfinite(other[index])
+            mean, baseline = values[index][paired].mean(), other[index][paired].mean()
+            adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
+            yield Effect(
+                metric=metric,
+                unit="" if measure.unit == "1" else measure.unit,
+                jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
+                workload=stratum.name,
+                baseline=plain(baseline),
+                mean=plain(mean),
+                relative=plain(compared.relative[index]),
+                low=plain(compared.low[index]),
+                high=plain(compared.high[index]),
+                p_value=plain(compared.p_value[index]),
+                effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
+                adverse=adverse,
+            )
+
+    def _worse_overall(self, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
+        """Return the same over all strata: the others are ranked again with the one as their baseline."""
+        if not others:
+            return []
+        cells = self.cells
+        single = next(iter(self.rankings.values()))
+        ids = [
+            other["configuration_id"]
+            for other in single.rows
+            if any(same_configuration(one, other) for one in (row, *others))
+        ]
+        part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
+        again = read_cells(part, row_parameters(row), cells.group_by)
+        compared = rank_overall(again, replace(ranking.head, overall=False))
+        every = [] if compared is None else compared.rows
+        worse = [row_parameters(one) for one in every if one["verdict"] == Verdict.WORSE]
+        return [one for one in others if row_parameters(one) in worse]
+
+    def _passed_over(self, row: Row, rows: Sequence[Row], ranking: Ranking) -> list[str]:
+        """Return configurations that have a better mean and do not keep every bound, the best first."""
+        by, sign = "relative" if ranking.head.overall else "mean", ranking.head.sign
+        if not ranking.head.subject_to or row[by] is None:
+            return []
+        better = [
+            one
+            for one in rows
+            if one[by] is not None and one["subject_to"] != Kept.YES and sign * (one[by] - row[by]) < 0
+        ]
+        better.sort(key=lambda one: sign * one[by])
+        texts = []
+        for one in better[:_LISTED]:
+            broken = [
+                bound for bound in self.bounds.get(one["configuration_id"], ()) if bound.state != Kept.YES
+            ]
+            reasons = "; ".join(bound.text for bound in broken) or f"bounds {one['subject_to']}"
+            gain = percent_text(one["relative"])
+            texts.append(f"{ranking.label(one)} ({gain}) is not chosen: {reasons}")
+        more = len(better) - _LISTED
+        return [*texts, *([f"and {more} more"] if more > 0 else [])]
 
 
 def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
@@ -326,48 +358,6 @@ def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) 
     compared = compare_rows(first, second, stratum.correlation(first, second))
     worse = compared.shown & (ranking.head.sign * compared.relative > 0)
     return [one for one, is_worse in zip(others, worse, strict=True) if is_worse]
-
-
-def _worse_overall(summary: Summary, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
-    """Return the same over all strata: the others are ranked again with the one as their baseline."""
-    if not others:
-        return []
-    cells = summary.cells
-    single = next(iter(summary.rankings.values()))
-    ids = [
-        other["configuration_id"]
-        for other in single.rows
-        if any(same_configuration(one, other) for one in (row, *others))
-    ]
-    part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
-    again = read_cells(part, row_parameters(row), cells.group_by)
-    compared = rank_overall(again, replace(ranking.head, overall=False))
-    every = [] if compared is None else compared.rows
-    worse = [row_parameters(one) for one in every if one["verdict"] == Verdict.WORSE]
-    return [one for one in others if row_parameters(one) in worse]
-
-
-def _passed_over(summary: Summary, row: Row, rows: Sequence[Row], ranking: Ranking) -> list[str]:
-    """Return configurations that have a better mean and do not keep every bound, the best first."""
-    by, sign = "relative" if ranking.head.overall else "mean", ranking.head.sign
-    if not ranking.head.subject_to or row[by] is None:
-        return []
-    better = [
-        one
-        for one in rows
-        if one[by] is not None and one["subject_to"] != Kept.YES and sign * (one[by] - row[by]) < 0
-    ]
-    better.sort(key=lambda one: sign * one[by])
-    texts = []
-    for one in better[:_LISTED]:
-        broken = [
-            bound for bound in summary.bounds.get(one["configuration_id"], ()) if bound.state != Kept.YES
-        ]
-        reasons = "; ".join(bound.text for bound in broken) or f"bounds {one['subject_to']}"
-        gain = percent_text(one["relative"])
-        texts.append(f"{ranking.label(one)} ({gain}) is not chosen: {reasons}")
-    more = len(better) - _LISTED
-    return [*texts, *([f"and {more} more"] if more > 0 else [])]
 
 
 def _members(front: Front, ranking: Ranking) -> list[str]:

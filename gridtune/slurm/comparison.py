@@ -179,6 +179,66 @@ class LoggedJobs:
         sums = np.bincount(blocks, weights=waits[:, members].mean(axis=0), minlength=size)
         return np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0)
 
+    def utilisation(self, processors: int) -> float:
+        """Return the share of the processors that the jobs had up to the last start."""
+        ran = [
+            (one.submit + wait, one.run_time if one.run_time < 1 << 24 else one.time_limit, one.cpus)
+            for one, wait in zip(self.requests, self.recorded.tolist(), strict=True)
+            if wait >= 0
+        ]
+        if not ran:
+            return np.nan
+        start, run, cpus = np.array(ran, dtype=np.float64).T
+        begin, end = min(one.submit for one in self.requests), start.max()
+        inside = np.minimum(start + run, end) - start
+        return float((inside * cpus).sum() / max(1.0, (end - begin) * processors))
+
+    def diagnoses(self, workload: Workload, processors: int, waits: FloatArray) -> Iterator[str]:
+        """Yield reasons why the waits of a log may not be those of a cluster.
+
+        Parameters
+        ----------
+        workload
+            The log.
+        processors
+            Of the cluster.
+        waits
+            Replayed waits, shape (draws, jobs).
+        """
+
+        def hours(seconds: float) -> str:
+            return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+
+        recorded = self.recorded[self.recorded >= 0]
+        if not len(recorded):
+            yield "the log records no waits: nothing can be compared"
+            return
+        used, mean = self.utilisation(processors), recorded.mean()
+        if (waits < _NO_WAIT).mean() > 0.99 and mean > 10 * _NO_WAIT:
+            yield (
+                f"nothing ever waits here, but the log's jobs waited {hours(mean)} on average: "
+                "the machine is smaller than you say, or what they waited for is not in the log"
+            )
+        elif used < 0.5 and mean > 60 * _NO_WAIT and waits.mean() < 0.5 * mean:
+            yield (
+                f"{used:.0%} used beside a wait of {hours(mean)}: the machine is smaller than you say, or "
+                "jobs waited for limits, licences or one part of it"
+            )
+        if used > 1:
+            yield f"the jobs used {used:.1f} times the processors there are: the machine is larger"
+        contents = workload.contents
+        if contents.limit_unit:
+            yield f"by the run times, time limits are in {contents.limit_unit}, but count as seconds"
+        elif contents.requests and contents.outlived > 0.2 * contents.requests:
+            yield f"{contents.outlived:,} of {contents.requests:,} jobs ran longer than their time limits"
+        if not contents.requests:
+            yield "the log has no time limits: what backfill did cannot be known"
+        elif contents.without_request > 0.1 * contents.jobs:
+            yield f"{contents.without_request:,} of {contents.jobs:,} jobs have no time limit"
+        held = int(contents.facts.get("holds", 0))
+        if held:
+            yield f"{held:,} jobs were held back for a while; their waits count from their release"
+
 
 def logged_jobs(workload: Workload, cluster: SlurmCluster) -> LoggedJobs:
     """Return the jobs of a log that a cluster can run.
@@ -493,65 +553,3 @@ def known_at(workload: Workload, cut: int) -> Workload:
         if name in columns:
             columns[name][waiting | running] = -1
     return Workload(columns, part.name, None, part.machine_processors, part.header, part.names)
-
-
-def utilisation(jobs: LoggedJobs, processors: int) -> float:
-    """Return the share of the processors that the jobs had from the first submission to the last start."""
-    ran = [
-        (one.submit + wait, one.run_time if one.run_time < 1 << 24 else one.time_limit, one.cpus)
-        for one, wait in zip(jobs.requests, jobs.recorded.tolist(), strict=True)
-        if wait >= 0
-    ]
-    if not ran:
-        return np.nan
-    start, run, cpus = np.array(ran, dtype=np.float64).T
-    begin, end = min(one.submit for one in jobs.requests), start.max()
-    inside = np.minimum(start + run, end) - start
-    return float((inside * cpus).sum() / max(1.0, (end - begin) * processors))
-
-
-def diagnoses(workload: Workload, jobs: LoggedJobs, processors: int, waits: FloatArray) -> Iterator[str]:
-    """Yield reasons why the waits of a log may not be those of a cluster.
-
-    Parameters
-    ----------
-    workload, jobs
-        The log, and those of its jobs that the cluster can run.
-    processors
-        Of the cluster.
-    waits
-        Replayed waits, shape (draws, jobs).
-    """
-    recorded = jobs.recorded[jobs.recorded >= 0]
-    if not len(recorded):
-        yield "the log records no waits: nothing can be compared"
-        return
-    used, mean = utilisation(jobs, processors), recorded.mean()
-    if (waits < _NO_WAIT).mean() > 0.99 and mean > 10 * _NO_WAIT:
-        yield (
-            f"nothing ever waits here, but the log's jobs waited {_hours(mean)} on average: "
-            "the machine is smaller than you say, or what they waited for is not in the log"
-        )
-    elif used < 0.5 and mean > 60 * _NO_WAIT and waits.mean() < 0.5 * mean:
-        yield (
-            f"{used:.0%} used beside a wait of {_hours(mean)}: the machine is smaller than you say, or jobs "
-            "waited for limits, licences or one part of it"
-        )
-    if used > 1:
-        yield f"the jobs used {used:.1f} times the processors there are: the machine is larger than you say"
-    contents = workload.contents
-    if contents.limit_unit:
-        yield f"by the run times, time limits are in {contents.limit_unit}, but count as seconds"
-    elif contents.requests and contents.outlived > 0.2 * contents.requests:
-        yield f"{contents.outlived:,} of {contents.requests:,} jobs ran longer than their time limits"
-    if not contents.requests:
-        yield "the log has no time limits: what backfill did cannot be known"
-    elif contents.without_request > 0.1 * contents.jobs:
-        yield f"{contents.without_request:,} of {contents.jobs:,} jobs have no time limit"
-    held = int(contents.facts.get("holds", 0))
-    if held:
-        yield f"{held:,} jobs were held back for a while; their waits count from their release"
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

@@ -45,7 +45,6 @@ from gridtune.workload.slurm import (
     conf_lines,
     host_list,
     machine_of,
-    with_counted_gpus,
 )
 
 #: The clocks of both passes, by their names among the scheduler's parameters.
@@ -126,7 +125,7 @@ class _ClusterReader(PlacedReader):
             self.place = self.places["maxnodecount"]
             hint = "write a line NodeName=... for each node of `scontrol show node`"
             raise self.fault("all nodes are dynamic, so the file does not name them", "MaxNodeCount", hint)
-        self.machine = with_counted_gpus(machine_of(self.path, lines), self.path.parent / "gres.conf")
+        self.machine = machine_of(self.path, lines).with_counted_gpus(self.path.parent / "gres.conf")
         self._select()
         nodes = tuple(self._node(name) for name in sorted(self.machine.processors_of_node, key=_natural))
         number_of = {node.name: number for number, node in enumerate(nodes)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -137,8 +136,8 @@ def _change_nodes(lines: list[ConfLine], hosts: str, words: Mapping[str, str], p
         changed, others = ([one for one in own if (one in wanted) == among] for among in (True, False))
         if not changed:
             continue
-        parts = [line._replace(text=_with_setting(line.text, f"NodeName={_host_text(others)}"))]
-        text = _with_setting(line.text, f"NodeName={_host_text(changed)}")
+        parts = [line._replace(text=_with_setting(line.text, "NodeName=" + ",".join(others)))]
+        text = _with_setting(line.text, "NodeName=" + ",".join(changed))
         for word in words.values():
             text = _with_setting(text, word)
         lines[row : row + 1] = [*(parts if others else []), line._replace(text=text, change=place)]
@@ -150,28 +149,8 @@ def _change_nodes(lines: list[ConfLine], hosts: str, words: Mapping[str, str], p
     if not words.keys() & {"cpus", "procs", "boards", "sockets", "corespersocket"}:
         hint = "such as CPUs=32 RealMemory=192000: copy the settings of nodes of this kind"
         raise _fault(f"no line has the node {next(iter(wanted))!r}, so its processors are unknown", hint)
-    text = " ".join([f"NodeName={_host_text(wanted)}", *words.values()])
+    text = " ".join(["NodeName=" + ",".join(wanted), *words.values()])
     lines.insert(last + 1, ConfLine(place, 1, text, place))
-
-
-def _host_text(names: Iterable[str]) -> str:
-    """Return the host list of some names: n1, n2 and n4 are `n[1-2,4]`."""
-    numbers: dict[tuple[str, int], list[int | None]] = {}
-    for name in names:
-        stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        width = len(digits) if digits.startswith("0") else 0
-        numbers.setdefault((stem, width), []).append(int(digits) if digits else None)
-    texts = []
-    for (stem, width), found in numbers.items():
-        known = sorted(number for number in found if number is not None)
-        # Numbers of one run have the same distance to their places.
-        runs = [list(run) for _, run in groupby(enumerate(known), lambda pair: pair[1] - pair[0])]
-        ends = [dict.fromkeys((run[0][1], run[-1][1])) for run in runs]
-        spans = ",".join("-".join(f"{end:0{width}d}" for end in pair) for pair in ends)
-        texts += [stem] if None in found else []
-        texts += [f"{stem}[{spans}]" if len(known) > 1 else f"{stem}{spans}"] if known else []
-    return ",".join(texts)
 
 
 def _refuse_idle(kind: str, name: str) -> None:

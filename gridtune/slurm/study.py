@@ -53,7 +53,7 @@ _WEIGHTS = {
 }
 
 
-def configured(cluster: SlurmCluster) -> dict[str, Any]:
+def _configured(cluster: SlurmCluster) -> dict[str, Any]:
     """Return the value of each of `SETTINGS` in a cluster's configuration; no weights of priority/basic."""
     values: dict[str, Any] = {
         name: getattr(cluster.clocks, name) for name in SETTINGS if hasattr(cluster.clocks, name)
@@ -64,29 +64,47 @@ def configured(cluster: SlurmCluster) -> dict[str, Any]:
     return values
 
 
-def suggest_study(folder: Path, workload: Workload, works: Effective, version: str) -> SuggestedSpace:
+def suggest_study(
+    folder: Path, workload: Workload, works: Effective, version: str, *, adaptive: bool = False
+) -> SuggestedSpace:
     """Return the search over intervals, depths and windows, and the weights of age and size where they count.
 
     The baseline is the configuration in the folder, on the cluster as it `works`. Each setting has its
-    present value, and others below and above it.
+    present value, and others below and above it. An adaptive search has all `SETTINGS`: weights that are 0
+    now only of age and size, and backfill.
 
     Raises
     ------
     WorkloadError
         Naming file and line of what is wrong with the configuration; or if no job of the log can run on it.
     """
+
+    def around(name: str, factor: int) -> list[int]:
+        return sorted({max(1, now[name] // factor), now[name], max(1, now[name]) * factor})
+
     cluster = read_cluster(folder, version=version)
     works.applied(cluster, logged_jobs(workload, cluster).requests)
-    now = configured(cluster)
-    dimensions: dict[str, list[int]] = {}
+    now = _configured(cluster)
+    dimensions: dict[str, list[Any]] = {}
     if cluster.backfill:
-        dimensions["bf_interval"] = _around(now["bf_interval"], 2)
+        dimensions["bf_interval"] = around("bf_interval", 2)
         # A window should reach over the longest job.
-        dimensions["bf_window"] = _around(now["bf_window"], 4)
-    dimensions["default_queue_depth"] = _around(now["default_queue_depth"], 4)
+        dimensions["bf_window"] = around("bf_window", 4)
+    dimensions["default_queue_depth"] = around("default_queue_depth", 4)
     for name in ("weight_age", "weight_job_size"):
         if now.get(name):
             dimensions[name] = [0, now[name], 4 * now[name]]
+    if adaptive:
+        largest = max([value for name, value in now.items() if name in _WEIGHTS] or [0]) or 1000
+        for name, value in now.items():
+            if name == "scheduler":
+                dimensions[name] = ["sched/backfill", "sched/builtin"]
+            elif name == "bf_max_job_user":
+                dimensions[name] = sorted({0, 10, 50, value})
+            elif name not in _WEIGHTS:
+                dimensions[name] = sorted({*around(name, 2), *around(name, 4)})
+            elif value or name in {"weight_age", "weight_job_size"}:
+                dimensions[name] = sorted({0, value, value // 4 or largest // 4, 4 * value or largest})
     wide = {"wait_mean[wide]": "<= 1.05 x baseline"} if "wide" in default_classes(workload) else {}
     return SuggestedSpace(
         question=f"Which settings of Slurm are best for {workload.name}?",
@@ -100,10 +118,6 @@ def suggest_study(folder: Path, workload: Workload, works: Effective, version: s
         needs_size=False,
         subject_to={"wait_max": "<= 1.2 x baseline", **wide},
     )
-
-
-def _around(value: int, factor: int) -> list[int]:
-    return sorted({max(1, value // factor), value, max(1, value) * factor})
 
 
 #: The end of an outage that never ends.

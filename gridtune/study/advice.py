@@ -22,6 +22,7 @@ from gridtune.report.findings import compare_rows, range_text
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
 from gridtune.report.tables import plain_table
+from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import (
     Agreement,
     Comparison,
@@ -34,9 +35,11 @@ from gridtune.slurm.comparison import (
 from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
+from gridtune.slurm.requests import Request
 from gridtune.slurm.study import Effective
 from gridtune.slurm.versions import version_of
 from gridtune.statistics.sample_size import fewest_replicates
+from gridtune.types import FloatArray
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
@@ -266,6 +269,40 @@ class WhatIf:
         return text + (plain_table(*self.table()) if self.is_shown else "")
 
 
+class Site:
+    """A cluster as it runs, and the jobs of a log that it can run.
+
+    Parameters
+    ----------
+    log, slurm, slurm_version, fit
+        As of `whatif`.
+    """
+
+    def __init__(
+        self,
+        log: Workload | str | Path,
+        slurm: str | Path,
+        slurm_version: str | None,
+        fit: str | Path | None,
+    ) -> None:
+        self.log, self.folder, self.fit = workload_of(log), Path(slurm), fit
+        self.works = Effective() if fit is None else Effective.read(Path(fit))
+        self.version = version_of(slurm_version, self.folder, self.log)
+        self.cluster = anchored(read_cluster(self.folder, version=self.version), self.log)
+        self.jobs = logged_jobs(self.log, self.cluster)
+
+    def waits(self, cluster: SlurmCluster, requests: Sequence[Request], draws: int, seed: int) -> FloatArray:
+        """Return replayed waits of some jobs on the cluster as it works, shape (draws, jobs)."""
+        return replayed_waits(*self.works.applied(cluster, requests), draws, seed)
+
+    def trust(self, waits: FloatArray) -> Trust:
+        """Return the trust in a replay of all jobs, and in the fit."""
+        trust = Agreement.of(self.jobs.recorded, waits).trust
+        if self.fit is not None and trust.level != "no" and Effective.trust_in(Path(self.fit)) == "no":
+            return Trust("no", f"by {self.fit} simulated waits differ from the recorded ones")
+        return trust
+
+
 def whatif(
     log: Workload | str | Path,
     *,
@@ -330,33 +367,26 @@ def whatif(
         name: None if place is None else str(Path(place).resolve())
         for name, place in {"slurm": slurm, "to": to, "fit": fit}.items()
     }
-    folder, other = Path(slurm), Path(slurm if to is None else to)
-    effective = Effective() if fit is None else Effective.read(Path(fit))
-    workload = workload_of(log)
-    version = version_of(slurm_version, folder, workload)
-    later = version_of(slurm_version, other, None, version)
-    both = read_cluster(folder, version=version), read_cluster(other, change, later)
-    cluster, changed = (anchored(one, workload) for one in both)
-    logged = logged_jobs(workload, cluster)
+    site = Site(log, slurm, slurm_version, fit)
+    workload, cluster, logged = site.log, site.cluster, site.jobs
+    other = Path(slurm if to is None else to)
+    later = version_of(slurm_version, other, None, site.version)
+    changed = anchored(read_cluster(other, change, later), workload)
     jobs, places, excluded = logged.able_in(changed, cluster)
     if not len(places):
         raise SweepError("no job could run after the change", hint="; ".join(excluded))
     # Jobs are the same ones in both replays, and those of a week stay together.
     moved = (workload.scale_load(load).submit_time - workload.submit_time)[jobs.rows].tolist()
     arriving = [replace(one, submit=one.submit + by) for one, by in zip(jobs.requests, moved, strict=True)]
-    before, after = (
-        replayed_waits(*effective.applied(one, requests), draws, seed)
-        for one, requests in ((cluster, logged.requests), (changed, arriving))
-    )
-    trust = Agreement.of(logged.recorded, before).trust
-    releases = [] if later == version else [f"-Slurm {version}", f"+Slurm {later}"]
+    before = site.waits(cluster, logged.requests, draws, seed)
+    after = site.waits(changed, arriving, draws, seed)
+    trust = site.trust(before)
+    releases = [] if later == site.version else [f"-Slurm {site.version}", f"+Slurm {later}"]
     releases += [] if load == 1 else ["-load 1", f"+load {load:g}"]
-    difference = [*releases, *configuration_difference(folder, other, change)]
+    difference = [*releases, *configuration_difference(site.folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
     if load != 1 and cluster.outages:
         ignored.append("--load: reservations and node events stay at their recorded times")
-    if fit is not None and trust.level != "no" and Effective.trust_in(Path(fit)) == "no":
-        trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
     compared = Comparison(jobs, before[:, places], after)
     return WhatIf(workload, compared, difference, ignored, trust, anyway, asked, load, excluded)
 

@@ -154,6 +154,65 @@ class _Part:
             key = cell.configuration_id
             self.costs[key] = self.costs.get(key, 0.0) + cell.seconds
 
+    def try_policies(
+        self, own: Sequence[str], deadline: float, rest: float, say: Callable[[str], object]
+    ) -> list[str]:
+        """Try one order after another until the deadline; return what is left out.
+
+        `rest` is the size of the other part to this one: two policies will be replayed on it.
+        """
+        base = self.starter.baseline
+        informed = "sjf" in self.starter.dimensions["order"]
+        usual = [*_ROLLOUTS, *_RULES, _BY_AREA] if informed else self.starter.dimensions["order"]
+        orders = [order for order in dict.fromkeys([*own, *usual]) if order != base["order"]]
+        backfills = ["easy", "conservative"] if informed else ["easy"]
+        done, left_out = [str(base["order"])], list[str]()
+
+        def run() -> float:
+            """Run what is missing; return the seconds of the slowest policy."""
+            guard = {"guard": None} if done[1:] else {}
+            self.run(_dimensions(done, backfills), {**base, **guard})
+            return max(self.costs.values())
+
+        def seconds_left() -> float:
+            return max(0.0, deadline - time.monotonic() - 2 * slowest * rest)
+
+        say(f"trying {done[0]} on the first {len(self.log):,} jobs")
+        slowest = run()
+        rules = [order for order in orders if not order.startswith(ROLLOUT)]
+        if informed and slowest * len(_GUARDS) * len(rules) > _CONSERVATIVE * seconds_left():
+            backfills, left_out = ["easy"], ["conservative backfilling"]
+            slowest = run()
+        for number, order in enumerate(orders):
+            policies = len(_GUARDS) * (len(backfills) if order in rules else 1)
+            if slowest * policies > seconds_left():
+                return [*left_out, *orders[number:]]
+            say(f"trying {order}: {policies} policies, {seconds_left():.0f} s left")
+            done.append(order)
+            slowest = run()
+        return left_out
+
+    def judged(self, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Answer:
+        """Return the answer on a policy against the baseline on a part of the log."""
+        varied = {name: policy.get(name) for name in _POLICY if policy.get(name) != baseline.get(name)}
+        if "order" in varied:
+            orders = [baseline["order"], policy["order"]]
+            only = {"when": {"order": [policy["order"]]}}
+            dimensions = {"order": orders} | {
+                name: {"grid": [value], **only} for name, value in varied.items() if name != "order" and value
+            }
+            shared = {
+                name: value for name, value in baseline.items() if name != "order" and name not in varied
+            }
+            self.run(dimensions, {"order": baseline["order"]}, **shared)
+        else:
+            dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
+            shared = {name: value for name, value in baseline.items() if name not in varied}
+            self.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
+        summary, ranking = _findings(read_sweep(self.folder))
+        row = next(row for row in ranking.rows if not row["is_baseline"])
+        return summary.answer(ranking, row)
+
 
 def choose(
     log: Workload | str | Path,
@@ -242,14 +301,14 @@ def choose(
         _Part(part, folder / name, starter, options, plugins)
         for part, name in zip(logs, ("first", "rest"), strict=True)
     )
-    left_out = _try_policies(first, order, began + budget, (1 - share) / share, say)
+    left_out = first.try_policies(order, began + budget, (1 - share) / share, say)
     stored = read_sweep(first.folder)
     chosen, parameters, rank, tried = _best(stored)
     policy = {name: parameters[name] for name in _POLICY if parameters.get(name) is not None}
     judged = None
     if policy != starter.baseline:
         say(f"judging on the other {len(rest.log):,} jobs")
-        judged = _judged(rest, policy, starter.baseline)
+        judged = rest.judged(policy, starter.baseline)
     if judged is not None and not judged.is_confirmed:
         policy = dict(starter.baseline)
         _, _, rank, _ = _best(stored, only_baseline=True)
@@ -259,45 +318,6 @@ def choose(
     exported["judged"] = None if judged is None else judged.as_dict()
     seconds = time.monotonic() - began
     return Choice(policy, tried, left_out, chosen, judged, (jobs, len(rest.log)), exported, seconds)
-
-
-def _try_policies(
-    part: _Part, own: Sequence[str], deadline: float, rest: float, say: Callable[[str], object]
-) -> list[str]:
-    """Try one order after another until the deadline; return what is left out.
-
-    `rest` is the size of the other part to this one: two policies will be replayed on it.
-    """
-    base = part.starter.baseline
-    informed = "sjf" in part.starter.dimensions["order"]
-    usual = [*_ROLLOUTS, *_RULES, _BY_AREA] if informed else part.starter.dimensions["order"]
-    orders = [order for order in dict.fromkeys([*own, *usual]) if order != base["order"]]
-    backfills = ["easy", "conservative"] if informed else ["easy"]
-    done, left_out = [str(base["order"])], list[str]()
-
-    def run() -> float:
-        """Run what is missing; return the seconds of the slowest policy."""
-        guard = {"guard": None} if done[1:] else {}
-        part.run(_dimensions(done, backfills), {**base, **guard})
-        return max(part.costs.values())
-
-    def seconds_left() -> float:
-        return max(0.0, deadline - time.monotonic() - 2 * slowest * rest)
-
-    say(f"trying {done[0]} on the first {len(part.log):,} jobs")
-    slowest = run()
-    rules = [order for order in orders if not order.startswith(ROLLOUT)]
-    if informed and slowest * len(_GUARDS) * len(rules) > _CONSERVATIVE * seconds_left():
-        backfills, left_out = ["easy"], ["conservative backfilling"]
-        slowest = run()
-    for number, order in enumerate(orders):
-        policies = len(_GUARDS) * (len(backfills) if order in rules else 1)
-        if slowest * policies > seconds_left():
-            return [*left_out, *orders[number:]]
-        say(f"trying {order}: {policies} policies, {seconds_left():.0f} s left")
-        done.append(order)
-        slowest = run()
-    return left_out
 
 
 def _dimensions(orders: Sequence[str], backfills: Sequence[str]) -> dict[str, Any]:
@@ -331,26 +351,6 @@ def _best(stored: StoredSweep, *, only_baseline: bool = False) -> tuple[Answer, 
     )
     answer = summary.answer(ranking, best)
     return answer, parameters, rank, len(rows)
-
-
-def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Answer:
-    """Return the answer on a policy against the baseline on a part of the log."""
-    varied = {name: policy.get(name) for name in _POLICY if policy.get(name) != baseline.get(name)}
-    if "order" in varied:
-        orders = [baseline["order"], policy["order"]]
-        only = {"when": {"order": [policy["order"]]}}
-        dimensions = {"order": orders} | {
-            name: {"grid": [value], **only} for name, value in varied.items() if name != "order" and value
-        }
-        shared = {name: value for name, value in baseline.items() if name != "order" and name not in varied}
-        part.run(dimensions, {"order": baseline["order"]}, **shared)
-    else:
-        dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
-        shared = {name: value for name, value in baseline.items() if name not in varied}
-        part.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
-    summary, ranking = _findings(read_sweep(part.folder))
-    row = next(row for row in ranking.rows if not row["is_baseline"])
-    return summary.answer(ranking, row)
 
 
 def _findings(stored: StoredSweep) -> tuple[Summary, Ranking]:

@@ -24,29 +24,27 @@ from gridtune.slurm.comparison import (
     Agreement,
     JobClass,
     LoggedJobs,
-    anchored,
-    diagnoses,
     known_at,
-    logged_jobs,
     not_modelled,
     replayed_waits,
-    utilisation,
 )
-from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import FOLDER, SYSTEM, Effective
-from gridtune.slurm.versions import version_of
+from gridtune.study.advice import Site
 from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space
 from gridtune.sweep.space.starter import space_name
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.files import workload_of, write_workload
+from gridtune.workload.files import write_workload
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _OBJECTIVE = "recorded_misfit"
+#: The settings that are searched, and those of a cluster that works as it is described.
+_DIMENSIONS = {"nodes_in_service": {"uniform": [0.5, 1.0]}, "release_delay": {"integer": [0, 120]}}
+_DESCRIBED = Effective().settings
 #: Replays of each configuration tried: draws of the clocks' phases.
 _REPLICATES = 3
 #: A setting is kept if it lowers the misfit by so much at least, and by twice the standard error.
@@ -281,10 +279,9 @@ def fit(
     """
     name = str(log.source or log.name) if isinstance(log, Workload) else str(log)
     folder = Path("results") / f"fit-{space_name(name)}" if out is None else Path(out)
-    log = workload_of(log)
     options = {"workers": workers, "executor": executor}
-    machine = _Machine(Path(slurm), log, version_of(slurm_version, Path(slurm), log))
-    jobs, processors = machine.jobs, machine.cluster.cpus
+    site = Site(log, slurm, slurm_version, None)
+    log, jobs = site.log, site.jobs
     submit = np.array([request.submit for request in jobs.requests])
     if np.count_nonzero(jobs.recorded >= 0) < _FEWEST:
         raise SweepError(
@@ -297,22 +294,24 @@ def fit(
     if not 0 < len(judged) < len(submit):
         raise SweepError("no jobs are left to be judged", path=log.source, hint="give another --share")
     folder.mkdir(parents=True, exist_ok=True)
-    first, searched = folder / "first_part.parquet", _cut(submit[submit < cut], _SEARCHED)
+    first, searched = (folder / "first_part.parquet").resolve(), _cut(submit[submit < cut], _SEARCHED)
     write_workload(known_at(log, searched), first)
     say(f"calibrating on the first {len(submit) - len(judged):,} jobs, judging on the other {len(judged):,}")
-    settings, tried, misfit = _search(machine, first, folder, trials, seed, options)
+    settings, tried, misfit = _search(site, first, folder, trials, seed, options)
     say("replaying the whole log as described and as fitted")
-    described = machine.waits(machine.described, draws, seed)
-    fitted = described if settings == machine.described else machine.waits(settings, draws, seed)
+    described = fitted = site.waits(site.cluster, jobs.requests, draws, seed)
+    if settings != _DESCRIBED:
+        works = Effective.of(settings).applied(site.cluster, jobs.requests)
+        fitted = replayed_waits(*works, draws, seed)
     checked = np.flatnonzero((submit >= searched) & (submit < cut))
     before, after = (_misfit(jobs.recorded[checked], waits[:, checked]) for waits in (described, fitted))
     reasons = [f"{count:,} jobs {reason}" for reason, count in jobs.left_out.items()]
-    if not after < before and settings != machine.described:
+    if not after < before and settings != _DESCRIBED:
         reasons.append(
             f"fitted settings were dropped: on {len(checked):,} jobs that the search did not see, their "
             f"misfit is {after:.2f} and that of the description {before:.2f}"
         )
-        settings, fitted = machine.described, described
+        settings, fitted = _DESCRIBED, described
     result = Fit(
         log.name,
         settings,
@@ -323,9 +322,9 @@ def fit(
         described,
         fitted,
         judged,
-        utilisation(jobs, processors),
-        [*reasons, *diagnoses(log, jobs, processors, described)],
-        not_modelled(log, machine.cluster),
+        jobs.utilisation(site.cluster.cpus),
+        [*reasons, *jobs.diagnoses(log, site.cluster.cpus, described)],
+        not_modelled(log, site.cluster),
         folder,
     )
     if result.trust != "yes":
@@ -370,29 +369,33 @@ def _worst(fit: Fit, folder: Path) -> Iterator[str]:
 
 
 def _search(
-    machine: _Machine, first: Path, folder: Path, trials: int, seed: int, options: Mapping[str, Any]
+    site: Site, first: Path, folder: Path, trials: int, seed: int, options: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], int, tuple[float, float]]:
     """Search the settings on the first part; return the best, the number tried, and both misfits."""
     space = {
         "name": "fit",
         "description": "What the log does not say of its cluster",
         "system": SYSTEM,
-        "fixed": {**machine.fixed, "trace": str(first.resolve())},
-        "dimensions": machine.dimensions,
+        "fixed": {FOLDER: str(site.folder.resolve()), "slurm_version": site.version, "trace": str(first)},
+        "dimensions": _DIMENSIONS,
         "replicates": {"seeds": _REPLICATES},
         "objective": {"metric": _OBJECTIVE, "direction": "min"},
-        "baseline": {name: machine.described[name] for name in machine.dimensions},
+        "baseline": {name: _DESCRIBED[name] for name in _DIMENSIONS},
         "strategy": {"optuna": {"trials": trials, "seed": seed, "sampler": "tpe"}},
     }
+
     results = run_space(plan_space(space), directory=folder / "sweep", **options).results
     by_configuration: dict[str, list[float]] = {}
     values: dict[str, Mapping[str, Any]] = {}
     for result in results:
         if result.state == "done":
             by_configuration.setdefault(result.configuration_id, []).append(result.metrics[_OBJECTIVE])
-            values[result.configuration_id] = result.configuration
+            tried = result.configuration
+            values[result.configuration_id] = {
+                name: tried.get(name, value) for name, value in _DESCRIBED.items()
+            }
     full = {key: np.array(errors) for key, errors in by_configuration.items() if len(errors) == _REPLICATES}
-    described = [key for key in full if machine.settings(values[key]) == machine.described]
+    described = [key for key in full if values[key] == _DESCRIBED]
     if not described:
         error = next((result.error for result in results if result.error), "no result")
         raise SweepError(f"the log could not be replayed: {error}", path=folder)
@@ -401,30 +404,7 @@ def _search(
     gain = base - full[best]
     spread = float(gain.std(ddof=1) / math.sqrt(len(gain)))
     chosen = best if gain.mean() > max(_LEAST_GAIN * base.mean(), 2 * spread) else described[0]
-    return machine.settings(values[chosen]), len(full), (float(base.mean()), float(full[chosen].mean()))
-
-
-class _Machine:
-    """The simulated cluster that is fitted."""
-
-    def __init__(self, folder: Path, log: Workload, version: str) -> None:
-        self.cluster = anchored(read_cluster(folder, version=version), log)
-        self.jobs = logged_jobs(log, self.cluster)
-        self.fixed = {FOLDER: str(folder.resolve()), "slurm_version": version}
-        self.dimensions: dict[str, Any] = {
-            "nodes_in_service": {"uniform": [0.5, 1.0]},
-            "release_delay": {"integer": [0, 120]},
-        }
-        self.described = Effective().settings
-
-    def settings(self, configuration: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the fitted settings among a configuration's."""
-        return {name: configuration.get(name, value) for name, value in self.described.items()}
-
-    def waits(self, settings: Mapping[str, Any], draws: int, seed: int) -> FloatArray:
-        """Replay all jobs; waits of shape (draws, jobs)."""
-        cluster, requests = Effective.of(settings).applied(self.cluster, self.jobs.requests)
-        return replayed_waits(cluster, requests, draws, seed)
+    return values[chosen], len(full), (float(base.mean()), float(full[chosen].mean()))
 
 
 def _page(fit: Fit) -> str:

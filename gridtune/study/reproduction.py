@@ -68,6 +68,25 @@ class _Reproducing:
         """True if every cell has a result."""
         return not any(self.reproduced.missing.values())
 
+    def tracked(self, system: System, uri: str | None) -> TrackedRun:
+        """Track verdicts and page: the same verdicts are the same run."""
+        reproduced = self.reproduced
+        verdicts = [str(claim.verdict) for claim in reproduced.claims]
+        return track_once(
+            f"reproduce {reproduced.name}",
+            "full" if reproduced.full else "quick",
+            content_id(self.verdicts.read_text(encoding="utf-8")),
+            metrics={f"claims {verdict}": verdicts.count(verdict) for verdict in sorted(set(verdicts))},
+            parameters={"reproduction": reproduced.name, "full": reproduced.full},
+            tags={
+                **code_tags(system.name, system.version),
+                **{claim.text[:_LONGEST_TAG]: str(claim.verdict) for claim in reproduced.claims},
+            },
+            traces={trace.name: trace.checksum for trace in reproduced.traces},
+            files=[self.page, self.verdicts],
+            uri=uri,
+        )
+
 
 def _reproduction_names() -> dict[str, str]:
     """Return the reproductions of all systems: name to system."""
@@ -158,27 +177,7 @@ def reproduce(
             output=output,
         )
     done = _written(name, system, reproduction, studies, spaces, logs, home)
-    return replace(done, tracking=_tracked(done, system, tracking_uri)) if tracking else done
-
-
-def _tracked(done: _Reproducing, system: System, uri: str | None) -> TrackedRun:
-    """Track verdicts and page: the same verdicts are the same run."""
-    reproduced = done.reproduced
-    verdicts = [str(claim.verdict) for claim in reproduced.claims]
-    return track_once(
-        f"reproduce {reproduced.name}",
-        "full" if reproduced.full else "quick",
-        content_id(done.verdicts.read_text(encoding="utf-8")),
-        metrics={f"claims {verdict}": verdicts.count(verdict) for verdict in sorted(set(verdicts))},
-        parameters={"reproduction": reproduced.name, "full": reproduced.full},
-        tags={
-            **code_tags(system.name, system.version),
-            **{claim.text[:_LONGEST_TAG]: str(claim.verdict) for claim in reproduced.claims},
-        },
-        traces={trace.name: trace.checksum for trace in reproduced.traces},
-        files=[done.page, done.verdicts],
-        uri=uri,
-    )
+    return replace(done, tracking=done.tracked(system, tracking_uri)) if tracking else done
 
 
 class _Logs:

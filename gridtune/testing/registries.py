@@ -24,7 +24,6 @@ from gridtune.batch.policies import JobView, QueueOrder, get_queue_order
 from gridtune.batch.policies.expression import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.predictors import EARLY, PREDICTORS, PredictedJob, Prediction, Predictor
-from gridtune.batch.predictors.predictor import check_prediction
 from gridtune.batch.replay import simulate
 from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_job
 from gridtune.core.schedules.schedule import JobState, Schedule, validate_schedule
@@ -488,7 +487,7 @@ class PredictorConformance(_RegistryConformance):
         for changes in ({}, {"walltime": 1}, {"user": -1, "group": -1}, {"processors": 4096}):
             job = _job(1000, **changes)
             predictor.submitted(job, job.submit_time)
-            check_prediction(predictor.predict(job, job.submit_time))
+            predictor.predict(job, job.submit_time).check()
 
     def test_a_job_that_runs_is_not_expected_to_have_ended(self, name: str) -> None:
         """A job that has run for a tenth of its walltime does not end early any more."""
@@ -499,7 +498,7 @@ class PredictorConformance(_RegistryConformance):
         predictor.predict(job, job.submit_time)
         running = job._replace(elapsed=int(EARLY * job.walltime) + 1)
         prediction = predictor.predict(running, job.submit_time + running.elapsed)
-        check_prediction(prediction)
+        prediction.check()
         assert prediction.early_end == 0
         assert prediction.mean >= running.elapsed
 

@@ -21,7 +21,7 @@ from gridtune.report.rankings.ranking import verdict_text
 from gridtune.report.summary import Summary
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.runs import Point, RunContent, clean_name, clean_text
-from gridtune.training.system import Training, TrainingParameters, checkpoint_of, is_complete
+from gridtune.training.system import Training, TrainingParameters, is_complete
 
 #: What the name of a metric's history over the replicates ends in; the plain name is the mean's.
 REPLICATES = ".replicates"
@@ -170,7 +170,7 @@ def checkpoint_files(result: CellResult, system: str, load: WorkloadLoader) -> l
         if not isinstance(training, Training) or not isinstance(parameters, TrainingParameters):
             return []
         seed = training.seed(replicate_streams(result.seed, result.traces))
-        folder = checkpoint_of(training, parameters, seed, load)
+        folder = training.checkpoint_of(parameters, seed, load)
     except GridtuneError:
         # A log may have been moved since.
         return []

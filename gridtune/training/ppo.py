@@ -78,6 +78,68 @@ class Rollout:
         columns = ([getattr(rollout, field.name) for rollout in rollouts] for field in fields(Rollout))
         return Rollout(*(torch.cat(parts, 1) for parts in columns))
 
+    def advantages(self, gamma: float, lam: float) -> Tensor:
+        """Return generalised advantage estimates, shape (T, N).
+
+        δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}: the value
+        after a truncated episode counts, that after a terminated one does not.
+
+        References
+        ----------
+        J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation",
+        2016.
+        """
+        goes_on = gamma * (~self.terminated).float()
+        weights = gamma * (~(self.terminated | self.truncated)).float() * lam
+        # The row after an episode's end has the value of its last observation.
+        columns = (self.rewards, self.values, goes_on, weights, self.used)
+        # On a GPU, step by step, 16,000 operations would take a fifth of an update of the paper's network.
+        advantages = _advantages(*(column.cpu().numpy() for column in columns))
+        return torch.from_numpy(advantages).to(self.rewards.device)
+
+    def segments(
+        self,
+        advantages: Tensor,
+        targets: Tensor,
+        network: ActorCritic,
+        minibatches: int,
+        generator: torch.Generator,
+    ) -> Iterator[_Minibatch]:
+        """Shuffle the rollout's segments and yield them in `minibatches` parts."""
+        length, episodes, device = network.sequence, self.actions.shape[1], self.actions.device
+        order = torch.randperm(self.actions.numel() // length, generator=generator).to(device)
+        for part in order.tensor_split(minibatches):
+            if len(part) == 0:
+                continue
+            segment, episode = part // episodes, part % episodes
+            first = segment * length
+            rows = first + torch.arange(length, device=device).unsqueeze(1)
+            inputs = first + torch.arange(network.lookback + length, device=device).unsqueeze(1)
+            yield _Minibatch(
+                self.observations[inputs, episode],
+                self.begins[inputs, episode],
+                self.states[segment, episode],
+                self.actions[rows, episode],
+                self.log_probabilities[rows, episode],
+                self.values[rows, episode],
+                advantages[rows, episode],
+                targets[rows, episode],
+                self.used[rows, episode],
+            )
+
+    def minibatches(self, network: ActorCritic, settings: PPOSettings, update: int) -> Iterator[_Minibatch]:
+        """Yield the minibatches of all epochs of an update, numbered from 0.
+
+        Advantages are normalised over all used steps of the rollout.
+        """
+        advantages = self.advantages(settings.gamma, settings.lam)
+        targets = advantages + self.values[:-1]
+        used = advantages[self.used]
+        advantages = (advantages - used.mean()) / (used.std(correction=0) + 1e-8)
+        generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
+        for _ in range(settings.epochs):
+            yield from self.segments(advantages, targets, network, settings.minibatches, generator)
+
 
 class _Minibatch(NamedTuple):
     """Segments of L steps: the network's inputs and, per step (L, n), the inputs of the loss."""
@@ -164,25 +226,6 @@ def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
     return rollout
 
 
-def _advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
-    """Return generalised advantage estimates, shape (T, N).
-
-    δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}: the value after
-    a truncated episode counts, that after a terminated one does not.
-
-    References
-    ----------
-    J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation", 2016.
-    """
-    goes_on = gamma * (~rollout.terminated).float()
-    weights = gamma * (~(rollout.terminated | rollout.truncated)).float() * lam
-    # The row after an episode's end has the value of its last observation.
-    columns = (rollout.rewards, rollout.values, goes_on, weights, rollout.used)
-    # On a GPU, step by step, 16,000 operations would take a fifth of an update of the paper's network.
-    advantages = _advantages(*(column.cpu().numpy() for column in columns))
-    return torch.from_numpy(advantages).to(rollout.rewards.device)
-
-
 @kernel()
 def _advantages(
     rewards: Float32Array,
@@ -191,7 +234,7 @@ def _advantages(
     weights: Float32Array,
     used: BoolArray,
 ) -> Float32Array:
-    """Return what `_advantages_of` does, in single precision from the last step to the first."""
+    """Return what `Rollout.advantages` does, in single precision from the last step to the first."""
     none = np.float32(0.0)
     steps, episodes = rewards.shape
     advantages = np.empty((steps, episodes), np.float32)
@@ -205,37 +248,6 @@ def _advantages(
             ahead = value
             advantages[step, episode] = carried
     return advantages
-
-
-def segments(
-    rollout: Rollout,
-    advantages: Tensor,
-    targets: Tensor,
-    network: ActorCritic,
-    minibatches: int,
-    generator: torch.Generator,
-) -> Iterator[_Minibatch]:
-    """Shuffle the rollout's segments and yield them in `minibatches` parts."""
-    length, episodes, device = network.sequence, rollout.actions.shape[1], rollout.actions.device
-    order = torch.randperm(rollout.actions.numel() // length, generator=generator).to(device)
-    for part in order.tensor_split(minibatches):
-        if len(part) == 0:
-            continue
-        segment, episode = part // episodes, part % episodes
-        first = segment * length
-        rows = first + torch.arange(length, device=device).unsqueeze(1)
-        inputs = first + torch.arange(network.lookback + length, device=device).unsqueeze(1)
-        yield _Minibatch(
-            rollout.observations[inputs, episode],
-            rollout.begins[inputs, episode],
-            rollout.states[segment, episode],
-            rollout.actions[rows, episode],
-            rollout.log_probabilities[rows, episode],
-            rollout.values[rows, episode],
-            advantages[rows, episode],
-            targets[rows, episode],
-            rollout.used[rows, episode],
-        )
 
 
 #: Adam's, as the authors set it.
@@ -340,22 +352,6 @@ def ppo_losses(output: NetworkOutput, batch: _Minibatch, settings: PPOSettings, 
     total = policy + settings.value_weight * value - settings.entropy_weight_at(update) * entropy
     divergence = ((ratio - 1 - change) * weight).sum()
     return Losses(total, policy, value, entropy, divergence)
-
-
-def minibatches_of(
-    rollout: Rollout, network: ActorCritic, settings: PPOSettings, update: int
-) -> Iterator[_Minibatch]:
-    """Yield the minibatches of all epochs of an update, numbered from 0.
-
-    Advantages are normalised over all used steps of the rollout.
-    """
-    advantages = _advantages_of(rollout, settings.gamma, settings.lam)
-    targets = advantages + rollout.values[:-1]
-    used = advantages[rollout.used]
-    advantages = (advantages - used.mean()) / (used.std(correction=0) + 1e-8)
-    generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
-    for _ in range(settings.epochs):
-        yield from segments(rollout, advantages, targets, network, settings.minibatches, generator)
 
 
 def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:

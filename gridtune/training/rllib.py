@@ -36,7 +36,6 @@ from gridtune.training.ppo import (
     PPOSettings,
     Rollout,
     collect,
-    minibatches_of,
     ppo_losses,
     update_seed,
 )
@@ -196,7 +195,7 @@ class _RolloutLearner(PPOTorchLearner):
         network = self.module[DEFAULT_MODULE_ID].unwrapped().network
         all_losses: list[Tensor] = []
         # RLlib's own `_update` sorts gradients by module and logs each, which takes a tenth of all time.
-        for part in minibatches_of(rollout, network, settings, number):
+        for part in rollout.minibatches(network, settings, number):
             losses = ppo_losses(network(part.observations, part.begins, part.state), part, settings, number)
             optimiser.zero_grad()
             losses.total.backward()

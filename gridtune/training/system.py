@@ -212,13 +212,60 @@ class Training(System):
 
         The metrics are those of the last evaluation; the notes hold the learning curve.
         """
-        done = _trained(self, parameters, self.seed(streams), load)
+        done = self.trained(parameters, self.seed(streams), load)
         curve: list[Point] = read_state(done)["curve"]
         last = {**curve[-1], "iterations": len(curve)}
         metrics = {name: math.nan if last.get(name) is None else float(last[name]) for name in self.metrics}
         names = sorted({name for point in curve for name in point})
         columns = {name: [point.get(name) for point in curve] for name in names}
         return Outcome(metrics, {"learning_curve": columns})
+
+    def checkpoint_of(self, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
+        """Return where a cell leaves its last checkpoint; `is_complete` says whether it is there."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+        trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
+        folder = trainings / content_id(self.identity(parameters, seed, load))
+        return folder / f"{parameters.iterations:06d}"
+
+    def trained(self, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
+        """Return the checkpoint of a training at its last iteration, which is trained unless it is there.
+
+        Checkpoints are kept in `GRIDTUNE_TRAININGS`, by default in the user's cache: one at the end of each
+        cell, and the last one of a training that is going on. Their folder is the same for every number of
+        iterations.
+        """
+        done = self.checkpoint_of(parameters, seed, load)
+        folder = done.parent
+        if is_complete(done):
+            return done
+        checkpoints = sorted(place for place in folder.glob("[0-9]*") if is_complete(place))
+        below = [place for place in checkpoints if int(place.name) < parameters.iterations]
+        begin = below[-1] if below else None
+        if begin is None and parameters.history is not None:
+            # With other parameters it is the training of another configuration, which has been here before.
+            begin = self.trained(parameters.earlier(), seed, load)
+        with (
+            _own_random_numbers(),
+            contextlib.closing(TrainingRun(self, parameters, seed=seed, load=load)) as run,
+        ):
+            if begin is not None:
+                run.restore(begin)
+            passing: Path | None = None
+            while run.iteration < parameters.iterations:
+                run.step()
+                if run.iteration == parameters.iterations:
+                    run.evaluate()
+                elif run.iteration % parameters.validate_every:
+                    continue
+                partial, place = folder / f".{uuid.uuid4().hex}", folder / f"{run.iteration:06d}"
+                partial.mkdir(parents=True)
+                run.save(partial)
+                shutil.rmtree(place, ignore_errors=True)
+                partial.rename(place)
+                if passing is not None:
+                    shutil.rmtree(passing, ignore_errors=True)
+                passing = place
+        return done
 
 
 def with_segment(history: str | None, iteration: int, parameters: Mapping[str, Any]) -> str:
@@ -406,57 +453,6 @@ def _figures(result: Mapping[str, Any]) -> Point:
         for name, value in sorted(figures.items())
         if isinstance(value, int | float | np.number) and not name.startswith(("num_", "curr_"))
     }
-
-
-def checkpoint_of(
-    training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader
-) -> Path:
-    """Return where a cell leaves its last checkpoint; `is_complete` says whether it is there."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
-    folder = trainings / content_id(training.identity(parameters, seed, load))
-    return folder / f"{parameters.iterations:06d}"
-
-
-def _trained(training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
-    """Return the checkpoint of a training at its last iteration, which is trained unless it is there.
-
-    Checkpoints are kept in `GRIDTUNE_TRAININGS`, by default in the user's cache: one at the end of each
-    cell, and the last one of a training that is going on. Their folder is the same for every number of
-    iterations.
-    """
-    done = checkpoint_of(training, parameters, seed, load)
-    folder = done.parent
-    if is_complete(done):
-        return done
-    checkpoints = sorted(place for place in folder.glob("[0-9]*") if is_complete(place))
-    below = [place for place in checkpoints if int(place.name) < parameters.iterations]
-    begin = below[-1] if below else None
-    if begin is None and parameters.history is not None:
-        # With other parameters it is the training of another configuration, which has been here before.
-        begin = _trained(training, parameters.earlier(), seed, load)
-    with (
-        _own_random_numbers(),
-        contextlib.closing(TrainingRun(training, parameters, seed=seed, load=load)) as run,
-    ):
-        if begin is not None:
-            run.restore(begin)
-        passing: Path | None = None
-        while run.iteration < parameters.iterations:
-            run.step()
-            if run.iteration == parameters.iterations:
-                run.evaluate()
-            elif run.iteration % parameters.validate_every:
-                continue
-            partial, place = folder / f".{uuid.uuid4().hex}", folder / f"{run.iteration:06d}"
-            partial.mkdir(parents=True)
-            run.save(partial)
-            shutil.rmtree(place, ignore_errors=True)
-            partial.rename(place)
-            if passing is not None:
-                shutil.rmtree(passing, ignore_errors=True)
-            passing = place
-    return done
 
 
 @contextlib.contextmanager

@@ -237,7 +237,7 @@ def train(
             logging.getLogger("ray.rllib").setLevel(logging.ERROR)
             config = training.config(checked, seed=own[next(iter(left))], load=workloads.load)
             try:
-                _fit(task, config, left, root, every=checked.validate_every, address=address, watcher=watcher)
+                task.fit(config, left, root, every=checked.validate_every, address=address, watcher=watcher)
             finally:
                 for folder in left.values():
                     folder.settle()
@@ -256,49 +256,6 @@ def train(
         )
         for seed, folder in folders.items()
     ]
-
-
-def _fit(
-    task: _TrainingTask,
-    config: Any,
-    folders: Mapping[int, _TrainingFolder],
-    root: Path,
-    *,
-    every: int,
-    address: str | None,
-    watcher: _Watcher | None,
-) -> None:
-    """Run a trial of Tune for each seed; it writes a checkpoint every so many iterations."""
-    stage = (lambda what: None) if watcher is None else watcher.stage
-    resources = config.algo_class.default_resource_request(config)
-    cpus, gpus = (math.fsum(bundle.get(name, 0.0) for bundle in resources.bundles) for name in ("CPU", "GPU"))
-    stage("starting Ray")
-    began = time.monotonic()
-    with (
-        environment(RAY_ENVIRONMENT),
-        ray_session(address, workers=len(folders), cpus=max(1.0, cpus), gpus=gpus),
-    ):
-        tuner = tune.Tuner(
-            tune.with_resources(tune.with_parameters(_TrainingTrial, task=task), resources),
-            param_space={SEED: tune.grid_search(list(folders))},
-            tune_config=tune.TuneConfig(trial_dirname_creator=lambda trial: f"seed-{trial.config[SEED]}"),
-            run_config=tune.RunConfig(
-                name=_TUNE,
-                storage_path=str(root.resolve()),
-                callbacks=[_FollowTrials(folders, watcher)],
-                checkpoint_config=tune.CheckpointConfig(
-                    checkpoint_frequency=every, checkpoint_at_end=True, num_to_keep=2
-                ),
-                failure_config=tune.FailureConfig(max_failures=_MOST_FAILURES),
-                verbose=0,
-            ),
-        )
-        stage("training")
-        errors = [result.error for result in tuner.fit() if result.error is not None]
-    if errors:
-        lines = str(errors[0]).strip().splitlines()
-        raise PolicyError(f"the training failed: {lines[-1]}")
-    stage(f"trained for {time.monotonic() - began:.0f} s")
 
 
 _CHECKPOINT, _CURVE = "checkpoint", "learning_curve.jsonl"
@@ -460,6 +417,50 @@ class _TrainingTask:
     workloads: Workloads
     seeds: Mapping[int, int]
     checkpoints: Mapping[int, Path]
+
+    def fit(
+        self,
+        config: Any,
+        folders: Mapping[int, _TrainingFolder],
+        root: Path,
+        *,
+        every: int,
+        address: str | None,
+        watcher: _Watcher | None,
+    ) -> None:
+        """Run a trial of Tune for each seed; it writes a checkpoint every so many iterations."""
+        stage = (lambda what: None) if watcher is None else watcher.stage
+        resources = config.algo_class.default_resource_request(config)
+        cpus, gpus = (
+            math.fsum(bundle.get(name, 0.0) for bundle in resources.bundles) for name in ("CPU", "GPU")
+        )
+        stage("starting Ray")
+        began = time.monotonic()
+        with (
+            environment(RAY_ENVIRONMENT),
+            ray_session(address, workers=len(folders), cpus=max(1.0, cpus), gpus=gpus),
+        ):
+            tuner = tune.Tuner(
+                tune.with_resources(tune.with_parameters(_TrainingTrial, task=self), resources),
+                param_space={SEED: tune.grid_search(list(folders))},
+                tune_config=tune.TuneConfig(trial_dirname_creator=lambda trial: f"seed-{trial.config[SEED]}"),
+                run_config=tune.RunConfig(
+                    name=_TUNE,
+                    storage_path=str(root.resolve()),
+                    callbacks=[_FollowTrials(folders, watcher)],
+                    checkpoint_config=tune.CheckpointConfig(
+                        checkpoint_frequency=every, checkpoint_at_end=True, num_to_keep=2
+                    ),
+                    failure_config=tune.FailureConfig(max_failures=_MOST_FAILURES),
+                    verbose=0,
+                ),
+            )
+            stage("training")
+            errors = [result.error for result in tuner.fit() if result.error is not None]
+        if errors:
+            lines = str(errors[0]).strip().splitlines()
+            raise PolicyError(f"the training failed: {lines[-1]}")
+        stage(f"trained for {time.monotonic() - began:.0f} s")
 
 
 class _TrainingTrial(tune.Trainable):

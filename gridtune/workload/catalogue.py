@@ -71,6 +71,42 @@ class CatalogueEntry:
     url: str | None = None
     sha256: str | None = None
 
+    def expected_checksum(self, given: str | None, *, unverified: bool) -> str | None:
+        """Return the SHA-256 that a download must have; None if it is not verified."""
+        if given is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", given):
+            raise TraceError(f"{given!r} is not a SHA-256, which has 64 hexadecimal digits", field="sha256")
+        if self.sha256 and given and given.lower() != self.sha256:
+            raise TraceError(f"the catalogue has the SHA-256 {self.sha256} for {self.name}", field="sha256")
+        expected = self.sha256 or given
+        if expected is None and not unverified:
+            raise TraceError(
+                f"the catalogue has no checksum for {self.name}, so a download cannot be verified",
+                hint="pass --sha256 SUM if you know it, or --unverified to accept the file as it is",
+            )
+        return expected
+
+    def source_of(self, mirror: str | Path | None) -> Path | str:
+        """Return the local file or the URL to read."""
+        if mirror is None:
+            if self.url is None:
+                raise TraceError(
+                    f"{self.name} has no public URL",
+                    hint="pass --mirror FOLDER, a folder that holds the file",
+                )
+            return self.url
+        text = str(mirror)
+        url = urllib.parse.urlsplit(text)
+        if url.scheme in {"http", "https"}:
+            return text if text.endswith(self.file_name) else f"{text.rstrip('/')}/{self.file_name}"
+        if "://" in text and url.scheme != "file":
+            raise TraceError(f"a mirror is a folder or an http(s) or file URL, not {mirror}")
+        folder = Path(urllib.request.url2pathname(url.path) if url.scheme == "file" else mirror).expanduser()
+        if folder.is_file():
+            return folder
+        if matches := sorted(folder.rglob(self.file_name)):
+            return matches[0]
+        raise TraceError(f"no {self.file_name} in this folder", path=folder)
+
 
 def _catalogue() -> Mapping[str, CatalogueEntry]:
     written = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -290,10 +326,10 @@ def fetch(
     import requests  # noqa: PLC0415
 
     entry = find_log(name)
-    expected = _expected_checksum(entry, sha256, unverified=unverified)
+    expected = entry.expected_checksum(sha256, unverified=unverified)
 
     def download(_: str, target: str, cache: Any) -> None:
-        source = _source(entry, mirror)
+        source = entry.source_of(mirror)
         if isinstance(source, Path):
             shutil.copyfile(source, target)
         else:
@@ -321,42 +357,6 @@ def fetch(
         raise TraceError(f"{place}: the download failed: {network_reason(error)}", hint=hint) from None
     except ValueError as error:
         raise TraceError(f"{place}: {error}", hint="try another --mirror") from None
-
-
-def _expected_checksum(entry: CatalogueEntry, given: str | None, *, unverified: bool) -> str | None:
-    if given is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", given):
-        raise TraceError(f"{given!r} is not a SHA-256, which has 64 hexadecimal digits", field="sha256")
-    if entry.sha256 and given and given.lower() != entry.sha256:
-        raise TraceError(f"the catalogue has the SHA-256 {entry.sha256} for {entry.name}", field="sha256")
-    expected = entry.sha256 or given
-    if expected is None and not unverified:
-        raise TraceError(
-            f"the catalogue has no checksum for {entry.name}, so a download cannot be verified",
-            hint="pass --sha256 SUM if you know it, or --unverified to accept the file as it is",
-        )
-    return expected
-
-
-def _source(entry: CatalogueEntry, mirror: str | Path | None) -> Path | str:
-    """Return the local file or the URL to read."""
-    if mirror is None:
-        if entry.url is None:
-            raise TraceError(
-                f"{entry.name} has no public URL", hint="pass --mirror FOLDER, a folder that holds the file"
-            )
-        return entry.url
-    text = str(mirror)
-    url = urllib.parse.urlsplit(text)
-    if url.scheme in {"http", "https"}:
-        return text if text.endswith(entry.file_name) else f"{text.rstrip('/')}/{entry.file_name}"
-    if "://" in text and url.scheme != "file":
-        raise TraceError(f"a mirror is a folder or an http(s) or file URL, not {mirror}")
-    folder = Path(urllib.request.url2pathname(url.path) if url.scheme == "file" else mirror).expanduser()
-    if folder.is_file():
-        return folder
-    if matches := sorted(folder.rglob(entry.file_name)):
-        return matches[0]
-    raise TraceError(f"no {entry.file_name} in this folder", path=folder)
 
 
 def _check_gzip(path: Path) -> None:

@@ -76,6 +76,18 @@ class Jobs(NamedTuple):
         """Return the jobs an index array or mask selects."""
         return self._replace(columns={name: column[index] for name, column in self.columns.items()})
 
+    def put(self, name: str, where: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
+        """Return the jobs with one field's values replaced where the mask holds, and how many there are."""
+        if not (touched := int(where.sum())):
+            return self, 0
+        column = np.where(where, values, self.column(name))
+        return self._replace(columns={**self.columns, name: column}), touched
+
+    def outlived(self) -> BoolArray:
+        """Return which jobs ran longer than a known walltime."""
+        requested = self.column("requested_time")
+        return np.asarray((requested >= 0) & (self.columns["run_time"] > requested))
+
 
 #: Takes jobs, returns the edited jobs and how many it touched.
 RuleFunction = Callable[[Jobs], tuple[Jobs, int]]
@@ -127,23 +139,18 @@ _RULES: Registry[_CleaningRule] = Registry(
 
 
 def cleaning_rule(function: RuleFunction) -> RuleFunction:
-    """Register a function of jobs as the cleaning rule of its name; a name is never overwritten.
+    """Register a function of jobs as the cleaning rule of its name, without a leading underscore.
+
+    A name is never overwritten.
 
     A package announces its rules by entry points of the group `gridtune.cleaning_rules`.
     """
-    return _register(function.__name__, function)
-
-
-def _register(name: str, function: RuleFunction) -> RuleFunction:
+    name = function.__name__.removeprefix("_")
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
     _RULES.register(name, _CleaningRule(name, function, summary))
     return function
-
-
-def _own_rule(function: RuleFunction) -> RuleFunction:
-    return _register(function.__name__.removeprefix("_"), function)
 
 
 def cleaning_rules() -> dict[str, _CleaningRule]:
@@ -189,14 +196,6 @@ def clean(
     return replace(workload, columns=jobs.columns, cleaning=dict(done)), report
 
 
-def _put(jobs: Jobs, name: str, where: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
-    """Return the jobs with one field's values replaced where the mask holds, and how many there are."""
-    if not (touched := int(where.sum())):
-        return jobs, 0
-    column = np.where(where, values, jobs.column(name))
-    return jobs._replace(columns={**jobs.columns, name: column}), touched
-
-
 def _dropping(name: str, summary: str, faulty: Callable[[Jobs], BoolArray]) -> None:
     """Register the rule that drops some jobs."""
 
@@ -211,10 +210,10 @@ def _setting(
     name: str, summary: str, field: str, values: Callable[[Jobs], tuple[BoolArray, npt.ArrayLike]]
 ) -> None:
     """Register the rule that gives some jobs other values of a field."""
-    _RULES.register(name, _CleaningRule(name, lambda jobs: _put(jobs, field, *values(jobs)), summary))
+    _RULES.register(name, _CleaningRule(name, lambda jobs: jobs.put(field, *values(jobs)), summary))
 
 
-@_own_rule
+@cleaning_rule
 def _sort_submits(jobs: Jobs) -> tuple[Jobs, int]:
     """Put jobs in order of submission, ties as they stood; counts jobs that came earlier than one before."""
     submit = jobs.columns["submit_time"]
@@ -229,7 +228,7 @@ _dropping(
 )
 
 
-@_own_rule
+@cleaning_rule
 def _missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     """Give jobs without a walltime the log's largest walltime or, if no job has one, its largest run time.
 
@@ -241,7 +240,7 @@ def _missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     if not missing.any():
         return jobs, 0
     times = jobs.columns["run_time"] if missing.all() else requested
-    return _put(jobs, "requested_time", missing, max(1, int(times.max())))
+    return jobs.put("requested_time", missing, max(1, int(times.max())))
 
 
 _dropping("drop_zero_run_time", "Drop jobs that ran for 0 s.", lambda jobs: jobs.columns["run_time"] == 0)
@@ -282,18 +281,18 @@ _dropping(
 )
 
 
-@_own_rule
+@cleaning_rule
 def _unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
     """Take run and requested times below -1, which reading refuses, as unknown."""
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
     for name in ("run_time", "requested_time"):
         below = jobs.column(name) < UNKNOWN
-        jobs, _ = _put(jobs, name, below, UNKNOWN)
+        jobs, _ = jobs.put(name, below, UNKNOWN)
         touched |= below
     return jobs, int(touched.sum())
 
 
-@_own_rule
+@cleaning_rule
 def _round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
     """Round fractions in whole-number fields, which reading refuses, to the nearest, half to even."""
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
@@ -311,20 +310,14 @@ _setting(
     "raise_walltime_to_run_time",
     "Raise known walltimes below the run time to the run time (this tells a scheduler the run time).",
     "requested_time",
-    lambda jobs: (_outlived(jobs), jobs.columns["run_time"]),
+    lambda jobs: (jobs.outlived(), jobs.columns["run_time"]),
 )
 _setting(
     "clip_run_time_to_walltime",
     "Cut run times beyond a known walltime down to the walltime.",
     "run_time",
-    lambda jobs: (_outlived(jobs), jobs.column("requested_time")),
+    lambda jobs: (jobs.outlived(), jobs.column("requested_time")),
 )
-
-
-def _outlived(jobs: Jobs) -> BoolArray:
-    """Return which jobs ran longer than a known walltime."""
-    requested = jobs.column("requested_time")
-    return np.asarray((requested >= 0) & (jobs.columns["run_time"] > requested))
 
 
 _setting(
@@ -344,7 +337,7 @@ _dropping(
 )
 
 
-@_own_rule
+@cleaning_rule
 def _start_at_zero(jobs: Jobs) -> tuple[Jobs, int]:
     """Move the log's clock so that the first submission is at 0."""
     submit = jobs.columns["submit_time"]

@@ -6,8 +6,10 @@ agree on whether its machine killed jobs, and each result can say what it leaves
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,28 +38,12 @@ _LONG, _FAR_TOO_LONG = 90 * 86_400, 200
 #: Units that requested times may have instead of seconds, in seconds.
 LIMIT_UNITS = {"minutes": 60.0, "hours": 3600.0, "milliseconds": 0.001}
 
+_FACTS = tomllib.loads(Path(__file__).with_name("facts.toml").read_text(encoding="utf-8"))
 #: What a log may say of a job that not every simulation models, with the words for it.
-FACTS = {
-    "dependencies": "dependencies",
-    "think_times": "think times",
-    "partitions": "partitions",
-    "nodes": "nodes",
-    "memory": "memory",
-    "gpus": "GPUs",
-    "features": "features",
-    "holds": "holds (jobs not eligible when submitted)",
-    "qos": "qualities of service",
-    "accounts": "accounts",
-    "priorities": "recorded priorities",
-    "nice": "nice values",
-    "preemption": "preempted and requeued attempts",
-    "reservations": "reservations",
-    "licences": "licences",
-    "node_wishes": "wishes for nodes (exclusive, contiguous, lists of nodes)",
-    "switches": "wishes for few switches or many nodes",
-    "deadlines": "times to begin and deadlines",
-}
-
+FACTS: Mapping[str, str] = {name: fact["words"] for name, fact in _FACTS.items()}
+#: Facts that no field of a job holds: the name of a column, in small letters, that may hold each, and the
+#: form of the values that do.
+FACTS_BESIDE = tuple((name, *of) for name, fact in _FACTS.items() for of in fact.get("columns", {}).items())
 #: The header's key for facts that no field holds: "NAME JOBS" each, of `FACTS`.
 FACTS_KEY = "Facts"
 

@@ -229,8 +229,11 @@ def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:
         seconds, clock = workload.submit_time, "log"
     else:
         instants = workload.submit_time + int(start.timestamp())
-        seconds = instants + _utc_offsets(instants, start.tzinfo)
-        clock = str(start.tzinfo)
+        # Zones change on whole hours.
+        hours, index = np.unique(instants // _HOUR, return_inverse=True)
+        moments = [datetime.datetime.fromtimestamp(hour * _HOUR, start.tzinfo) for hour in hours.tolist()]
+        offsets = [int((moment.utcoffset() or datetime.timedelta()).total_seconds()) for moment in moments]
+        seconds, clock = instants + np.asarray(offsets, np.int64)[index], str(start.tzinfo)
     days = seconds // _DAY
     # 1970-01-01 was a Thursday.
     return clock, seconds % _DAY // _HOUR, (days + 3) % 7
@@ -260,16 +263,6 @@ def _zone(workload: Workload) -> datetime.tzinfo:
 
 def _header(workload: Workload, key: str) -> str:
     return (workload.header.get(key) or ("",))[0].strip()
-
-
-def _utc_offsets(instants: IntArray, zone: datetime.tzinfo | None) -> IntArray:
-    """Return the zone's offset at each instant, looked up once an hour (zones change on whole hours)."""
-    hours, index = np.unique(instants // _HOUR, return_inverse=True)
-    offsets = [
-        datetime.datetime.fromtimestamp(int(hour) * _HOUR, zone).utcoffset() or datetime.timedelta()
-        for hour in hours
-    ]
-    return np.asarray([int(offset.total_seconds()) for offset in offsets], dtype=np.int64)[index]
 
 
 def _instant(workload: Workload, submit: int) -> str | None:

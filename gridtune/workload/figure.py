@@ -6,6 +6,7 @@ This module imports Matplotlib: import it only where a page is drawn.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -67,12 +68,13 @@ def plot_workload(workload: Workload, path: Path, *, processors: int | None = No
         raise WorkloadError(f"no picture format {suffix!r}", path=path, hint="name it .png, .svg or .pdf")
     axes = figure.subplots(3, 2, height_ratios=(1.0, 1.1, 1.0))
     figure.suptitle(_title(statistics), fontsize=13, x=0.01, ha="left")
-    _arrivals_per_day(axes[0, 0], workload)
-    _arrivals_per_hour(axes[0, 1], workload, statistics)
-    _run_time_and_size(axes[1, 0], workload)
-    _load(axes[1, 1], workload, statistics)
-    _distributions(axes[2, 0], workload)
-    _accuracy(axes[2, 1], workload, statistics)
+    panels = _Panels(workload, statistics)
+    panels.arrivals_per_day(axes[0, 0])
+    panels.arrivals_per_hour(axes[0, 1])
+    panels.run_time_and_size(axes[1, 0])
+    panels.load(axes[1, 1])
+    panels.distributions(axes[2, 0])
+    panels.accuracy(axes[2, 1])
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
         axis.title.set(fontsize=11, fontweight="bold", ha="left", x=0.0)
@@ -108,41 +110,155 @@ def _width_name(edges: IntArray) -> str:
     return names.get(int(edges[1] - edges[0]), "4 weeks")
 
 
-def _positions(axis: Axes, workload: Workload, edges: IntArray) -> FloatArray:
-    """Return where to plot instants: at their dates (UTC), without dates at days since the log's second 0."""
-    start = start_instant(workload)
-    if start is None:
-        axis.set_xlabel("days since the log's second 0")
-        return edges / _DAY
-    locator = AutoDateLocator(minticks=4, maxticks=8)
-    axis.xaxis.set_major_locator(locator)
-    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    axis.xaxis_date()
-    return np.asarray(date2num((edges + int(start.timestamp())).astype("datetime64[s]")))
+@dataclass(frozen=True)
+class _Panels:
+    """The pictures of a workload, each drawn into its axes."""
 
+    workload: Workload
+    statistics: WorkloadStatistics
 
-def _arrivals_per_day(axis: Axes, workload: Workload) -> None:
-    edges = _edges(workload.submit_time, 400)
-    counts = np.histogram(workload.submit_time, edges)[0]
-    axis.stairs(counts, _positions(axis, workload, edges), fill=True, color=_BLUE)
-    axis.set(title=f"Submissions per {_width_name(edges)}", ylabel="jobs", ylim=(0, None))
-    axis.margins(x=0)
+    def _positions(self, axis: Axes, edges: IntArray) -> FloatArray:
+        """Return where to plot instants: at their dates (UTC), else at days since the log's second 0."""
+        start = start_instant(self.workload)
+        if start is None:
+            axis.set_xlabel("days since the log's second 0")
+            return edges / _DAY
+        locator = AutoDateLocator(minticks=4, maxticks=8)
+        axis.xaxis.set_major_locator(locator)
+        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axis.xaxis_date()
+        return np.asarray(date2num((edges + int(start.timestamp())).astype("datetime64[s]")))
 
+    def arrivals_per_day(self, axis: Axes) -> None:
+        """Draw the submissions over the log."""
+        edges = _edges(self.workload.submit_time, 400)
+        counts = np.histogram(self.workload.submit_time, edges)[0]
+        axis.stairs(counts, self._positions(axis, edges), fill=True, color=_BLUE)
+        axis.set(title=f"Submissions per {_width_name(edges)}", ylabel="jobs", ylim=(0, None))
+        axis.margins(x=0)
 
-def _arrivals_per_hour(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:
-    clock, hour, weekday = local_clock(workload)
-    if not statistics.arrivals_by_weekday:
-        axis.bar(np.arange(24), statistics.arrivals_by_hour, color=_BLUE, width=0.9)
-        axis.set(title="Submissions by hour of the log's own clock", xlabel="hour", ylabel="share of jobs")
-        return
-    table = np.zeros((7, 24))
-    np.add.at(table, (weekday, hour), 1)
-    table *= 100 / table.sum()
-    image = axis.imshow(table, aspect="auto", cmap="Blues", vmin=0)
-    axis.set_yticks(range(7), _WEEKDAYS)
-    axis.set_xticks(range(0, 24, 3))
-    axis.set(title=f"Submissions by hour and weekday ({clock})", xlabel="hour")
-    axis.figure.colorbar(image, ax=axis, label="% of jobs", pad=0.01)
+    def arrivals_per_hour(self, axis: Axes) -> None:
+        """Draw the submissions over the hours of a week, or of the log's own day."""
+        clock, hour, weekday = local_clock(self.workload)
+        if not self.statistics.arrivals_by_weekday:
+            axis.bar(np.arange(24), self.statistics.arrivals_by_hour, color=_BLUE, width=0.9)
+            axis.set(
+                title="Submissions by hour of the log's own clock", xlabel="hour", ylabel="share of jobs"
+            )
+            return
+        table = np.zeros((7, 24))
+        np.add.at(table, (weekday, hour), 1)
+        table *= 100 / table.sum()
+        image = axis.imshow(table, aspect="auto", cmap="Blues", vmin=0)
+        axis.set_yticks(range(7), _WEEKDAYS)
+        axis.set_xticks(range(0, 24, 3))
+        axis.set(title=f"Submissions by hour and weekday ({clock})", xlabel="hour")
+        axis.figure.colorbar(image, ax=axis, label="% of jobs", pad=0.01)
+
+    def run_time_and_size(self, axis: Axes) -> None:
+        """Draw how many jobs have a run time and a size."""
+        ran = self.workload.run_time > 0
+        size, run = self.workload.processors[ran], self.workload.run_time[ran]
+        axis.set(title="Run time against size", xlabel="processors", ylabel="run time")
+        if len(size) == 0:
+            _nothing(axis, "no job has a run time")
+            return
+        widest, longest = int(size.max()), int(run.max())
+        columns = _whole_edges(2.0, 2, max(widest, 2))
+        rows = _whole_edges(10.0, 9, max(longest, 10))
+        if widest == 1:
+            axis.set(title="Run times of the jobs, all serial", xlabel="run time", ylabel="jobs")
+            axis.stairs(np.histogram(run, rows)[0], rows, fill=True, color=_BLUE)
+            _time_axis(axis, longest, "x")
+            axis.yaxis.set_major_formatter("{x:,.0f}")
+            return
+        cells = np.histogram2d(size, run, bins=(columns, rows))[0].T
+        image = axis.pcolormesh(columns, rows, np.ma.masked_equal(cells, 0), norm=LogNorm(), cmap="viridis")
+        axis.set_xscale("log", base=2)
+        powers = 2 ** np.arange(
+            0, math.ceil(math.log2(widest)) + 1, max(1, math.ceil(math.log2(widest)) // 8)
+        )
+        axis.set_xticks(powers, [f"{power:,}" for power in powers])
+        axis.xaxis.minorticks_off()
+        _time_axis(axis, longest, "y")
+        axis.set_xlim(columns[0], columns[-1])
+        axis.figure.colorbar(image, ax=axis, label="jobs", pad=0.01)
+
+    def load(self, axis: Axes) -> None:
+        """Draw the load that was submitted and that was in use."""
+        ran = self.workload.run_time > 0
+        submit, run, size = (
+            self.workload.submit_time[ran],
+            self.workload.run_time[ran],
+            self.workload.processors[ran],
+        )
+        machine = self.statistics.processors or 1
+        axis.set(title="Load", ylabel="share of the machine" if self.statistics.processors else "processors")
+        if len(submit) == 0:
+            _nothing(axis, "no job has a run time")
+            return
+        edges = _edges(submit, 120)
+        instants = self._positions(axis, edges)
+        scale = np.diff(edges) * machine
+        offered = np.histogram(submit, edges, weights=(size * run).astype(np.float64))[0] / scale
+        axis.stairs(offered, instants, color=_GREY, lw=0.8, baseline=None, label="submitted")
+        waited = self.workload.wait_time[ran]
+        label = "in use, as recorded" if (waited >= 0).any() else "in use, if nothing waited"
+        start = submit + np.maximum(waited, 0)
+        used = _busy_processor_seconds(start, run, size, edges) / scale
+        axis.stairs(used, instants, color=_ORANGE, lw=1.6, baseline=None, label=label)
+        if self.statistics.processors:
+            axis.axhline(1.0, color="black", lw=0.8, ls=":")
+        top = max(
+            float(used.max()), 1.0 if self.statistics.processors else 0.0, float(np.quantile(offered, 0.97))
+        )
+        axis.set_ylim(0, 1.15 * top)
+        axis.set_title(f"Load per {_width_name(edges)}")
+        axis.margins(x=0)
+        axis.legend(frameon=False, loc="upper right", ncols=2, fontsize=9)
+
+    def distributions(self, axis: Axes) -> None:
+        """Draw the distributions of times."""
+        run = np.sort(self.workload.run_time[self.workload.run_time > 0])
+        requested = np.sort(self.workload.requested_time[self.workload.requested_time > 0])
+        gaps = np.diff(np.sort(self.workload.submit_time))
+        gaps = np.sort(gaps[gaps > 0])
+        columns = (
+            (run, _BLUE, "run time"),
+            (requested, _ORANGE, "requested time"),
+            (gaps, _GREY, "between submissions"),
+        )
+        longest = 0.0
+        for values, colour, label in columns:
+            if len(values):
+                points = np.quantile(values, np.linspace(0, 1, 501), method="inverted_cdf")
+                axis.plot(points, np.linspace(0, 100, 501), color=colour, label=label, lw=1.6)
+                longest = max(longest, float(values[-1]))
+        axis.set(title="Times", ylabel="% of jobs that have less", ylim=(0, 101))
+        if longest == 0.0:
+            _nothing(axis, "no times above zero")
+            return
+        _time_axis(axis, longest, "x")
+        axis.grid(color="#e6e6e6", lw=0.7)
+        axis.legend(frameon=False, loc="best", fontsize=9)
+
+    def accuracy(self, axis: Axes) -> None:
+        """Draw how much of their requested time jobs ran."""
+        estimated = (self.workload.requested_time > 0) & (self.workload.run_time >= 0)
+        axis.set(title="Estimate accuracy", xlabel="run time / requested time, %", ylabel="% of jobs")
+        if not estimated.any():
+            _nothing(axis, "the log has no requested times")
+            return
+        percent = 100 * self.workload.run_time[estimated] / self.workload.requested_time[estimated]
+        over = float((percent > 101).mean())
+        counts = np.histogram(np.clip(percent, 0, 101.9), np.arange(0, 104, 2))[0]
+        axis.bar(np.arange(0, 102, 2) + 1, 100 * counts / len(percent), width=1.8, color=_BLUE)
+        axis.set_xlim(0, 102)
+        note = f"median {100 * self.statistics.estimate_accuracy.median:.0f} %"
+        note += f"\n{100 * self.statistics.at_limit_share:.1f} % ran to their limit or beyond"
+        if over > 0.0005:
+            note += f"\n{100 * over:.1f} % beyond 101 % (drawn there)"
+        axis.text(0.5, 0.95, note, transform=axis.transAxes, ha="center", va="top", fontsize=9)
 
 
 def _time_axis(axis: Axes, longest: float, which: Literal["x", "y"]) -> None:
@@ -153,33 +269,6 @@ def _time_axis(axis: Axes, longest: float, which: Literal["x", "y"]) -> None:
     (axis.xaxis if which == "x" else axis.yaxis).minorticks_off()
 
 
-def _run_time_and_size(axis: Axes, workload: Workload) -> None:
-    ran = workload.run_time > 0
-    size, run = workload.processors[ran], workload.run_time[ran]
-    axis.set(title="Run time against size", xlabel="processors", ylabel="run time")
-    if len(size) == 0:
-        _nothing(axis, "no job has a run time")
-        return
-    widest, longest = int(size.max()), int(run.max())
-    columns = _whole_edges(2.0, 2, max(widest, 2))
-    rows = _whole_edges(10.0, 9, max(longest, 10))
-    if widest == 1:
-        axis.set(title="Run times of the jobs, all serial", xlabel="run time", ylabel="jobs")
-        axis.stairs(np.histogram(run, rows)[0], rows, fill=True, color=_BLUE)
-        _time_axis(axis, longest, "x")
-        axis.yaxis.set_major_formatter("{x:,.0f}")
-        return
-    cells = np.histogram2d(size, run, bins=(columns, rows))[0].T
-    image = axis.pcolormesh(columns, rows, np.ma.masked_equal(cells, 0), norm=LogNorm(), cmap="viridis")
-    axis.set_xscale("log", base=2)
-    powers = 2 ** np.arange(0, math.ceil(math.log2(widest)) + 1, max(1, math.ceil(math.log2(widest)) // 8))
-    axis.set_xticks(powers, [f"{power:,}" for power in powers])
-    axis.xaxis.minorticks_off()
-    _time_axis(axis, longest, "y")
-    axis.set_xlim(columns[0], columns[-1])
-    axis.figure.colorbar(image, ax=axis, label="jobs", pad=0.01)
-
-
 def _whole_edges(base: float, per_step: int, largest: int) -> FloatArray:
     """Return edges for whole numbers up to `largest`, `per_step` bins to each power of the base.
 
@@ -188,33 +277,6 @@ def _whole_edges(base: float, per_step: int, largest: int) -> FloatArray:
     steps = math.ceil(math.log(largest, base) * per_step) + 2
     edges = np.unique(np.rint(base ** (np.arange(steps) / per_step))) - 0.5
     return edges[: np.searchsorted(edges, largest) + 1]
-
-
-def _load(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:
-    ran = workload.run_time > 0
-    submit, run, size = workload.submit_time[ran], workload.run_time[ran], workload.processors[ran]
-    machine = statistics.processors or 1
-    axis.set(title="Load", ylabel="share of the machine" if statistics.processors else "processors")
-    if len(submit) == 0:
-        _nothing(axis, "no job has a run time")
-        return
-    edges = _edges(submit, 120)
-    instants = _positions(axis, workload, edges)
-    scale = np.diff(edges) * machine
-    offered = np.histogram(submit, edges, weights=(size * run).astype(np.float64))[0] / scale
-    axis.stairs(offered, instants, color=_GREY, lw=0.8, baseline=None, label="submitted")
-    waited = workload.wait_time[ran]
-    label = "in use, as recorded" if (waited >= 0).any() else "in use, if nothing waited"
-    start = submit + np.maximum(waited, 0)
-    used = _busy_processor_seconds(start, run, size, edges) / scale
-    axis.stairs(used, instants, color=_ORANGE, lw=1.6, baseline=None, label=label)
-    if statistics.processors:
-        axis.axhline(1.0, color="black", lw=0.8, ls=":")
-    top = max(float(used.max()), 1.0 if statistics.processors else 0.0, float(np.quantile(offered, 0.97)))
-    axis.set_ylim(0, 1.15 * top)
-    axis.set_title(f"Load per {_width_name(edges)}")
-    axis.margins(x=0)
-    axis.legend(frameon=False, loc="upper right", ncols=2, fontsize=9)
 
 
 def _busy_processor_seconds(start: IntArray, run_time: IntArray, size: IntArray, edges: IntArray) -> IntArray:
@@ -241,49 +303,6 @@ def _busy_processor_seconds(start: IntArray, run_time: IntArray, size: IntArray,
         before = np.searchsorted(since, edges - edges[0], side="right")
         total += sign * (weight[before] * (edges - edges[0]) - moment[before])
     return np.diff(total)
-
-
-def _distributions(axis: Axes, workload: Workload) -> None:
-    run = np.sort(workload.run_time[workload.run_time > 0])
-    requested = np.sort(workload.requested_time[workload.requested_time > 0])
-    gaps = np.diff(np.sort(workload.submit_time))
-    gaps = np.sort(gaps[gaps > 0])
-    columns = (
-        (run, _BLUE, "run time"),
-        (requested, _ORANGE, "requested time"),
-        (gaps, _GREY, "between submissions"),
-    )
-    longest = 0.0
-    for values, colour, label in columns:
-        if len(values):
-            points = np.quantile(values, np.linspace(0, 1, 501), method="inverted_cdf")
-            axis.plot(points, np.linspace(0, 100, 501), color=colour, label=label, lw=1.6)
-            longest = max(longest, float(values[-1]))
-    axis.set(title="Times", ylabel="% of jobs that have less", ylim=(0, 101))
-    if longest == 0.0:
-        _nothing(axis, "no times above zero")
-        return
-    _time_axis(axis, longest, "x")
-    axis.grid(color="#e6e6e6", lw=0.7)
-    axis.legend(frameon=False, loc="best", fontsize=9)
-
-
-def _accuracy(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:
-    estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
-    axis.set(title="Estimate accuracy", xlabel="run time / requested time, %", ylabel="% of jobs")
-    if not estimated.any():
-        _nothing(axis, "the log has no requested times")
-        return
-    percent = 100 * workload.run_time[estimated] / workload.requested_time[estimated]
-    over = float((percent > 101).mean())
-    counts = np.histogram(np.clip(percent, 0, 101.9), np.arange(0, 104, 2))[0]
-    axis.bar(np.arange(0, 102, 2) + 1, 100 * counts / len(percent), width=1.8, color=_BLUE)
-    axis.set_xlim(0, 102)
-    note = f"median {100 * statistics.estimate_accuracy.median:.0f} %"
-    note += f"\n{100 * statistics.at_limit_share:.1f} % ran to their limit or beyond"
-    if over > 0.0005:
-        note += f"\n{100 * over:.1f} % beyond 101 % (drawn there)"
-    axis.text(0.5, 0.95, note, transform=axis.transAxes, ha="center", va="top", fontsize=9)
 
 
 def _nothing(axis: Axes, why: str) -> None:

@@ -47,7 +47,7 @@ from gridtune.workload.formats.compression import (
     split_compression,
     unpack,
 )
-from gridtune.workload.formats.log import RawLog, build_workload, find_format
+from gridtune.workload.formats.log import RawLog, find_format
 from gridtune.workload.formats.recognition import HEADLESS, recognise
 from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
@@ -100,7 +100,7 @@ def read_workload(
     """
     if not isinstance(path, str | os.PathLike) and (table := arrow_table(path)) is not None:
         named = replace(TableOptions(), **options)
-        return build_workload(_raw(arrow_log(table, _IN_MEMORY, named), named), _IN_MEMORY, "table", clean)
+        return _raw(arrow_log(table, _IN_MEMORY, named), named).workload(_IN_MEMORY, "table", clean)
     require_path(path, "path", error=WorkloadError)
     file = Path(path)
     if is_url(str(path)) or (not file.suffix and not file.exists()):
@@ -172,7 +172,7 @@ def read_dumps(
                 hint = "import the others by themselves"
                 raise WorkloadError(message, path=path, hint=hint)
             parts.append(read)
-    return build_workload(log_of_records(Records.joined(parts), table), paths[0], name)
+    return log_of_records(Records.joined(parts), table).workload(paths[0], name)
 
 
 def _read(
@@ -184,7 +184,7 @@ def _read(
 ) -> Workload:
     file_format, name = _format_of(stream.path, format, stream, options.get("columns"))
     table, own = _split_options({**options, **(by_format or {}).get(file_format.name, {})})
-    return build_workload(_raw(_content(file_format, stream, table, own), table), stream.path, name, rules)
+    return _raw(_content(file_format, stream, table, own), table).workload(stream.path, name, rules)
 
 
 def _raw(read: RawLog | Records, table: TableOptions) -> RawLog:
@@ -468,7 +468,13 @@ class WorkloadReference:
                 hint = "two numbers above 0: ?days=SECONDS,FLOPS"
                 raise WorkloadError(f"?days={keys['days'][:40]} names no units", field=text[:200], hint=hint)
             units = (float(numbers[1]), float(numbers[2]))
-        options = {key: _option(key, keys[key], text) for key in _OPTIONS if key in keys}
+        options = {}
+        for key in (key for key in _OPTIONS if key in keys):
+            try:
+                options[key] = _OPTIONS[key](keys[key])
+            except ValueError:
+                message = f"?{key}={keys[key][:40]} is no whole number"
+                raise WorkloadError(message, field=text[:200]) from None
         return cls(name, clean, "days" in keys, units, options)
 
     def __str__(self) -> str:
@@ -489,14 +495,6 @@ class WorkloadReference:
         clean = DEFAULT_RULES if whole.clean is None else whole.clean
         time_unit, speed = whole.units
         return read_days(path, clean=clean, time_unit=time_unit, speed=speed)
-
-
-def _option(key: str, text: str, reference: str) -> Any:
-    try:
-        return _OPTIONS[key](text)
-    except ValueError:
-        message = f"?{key}={text[:40]} is no whole number"
-        raise WorkloadError(message, field=reference[:200]) from None
 
 
 def reference_text(value: Any) -> Any:

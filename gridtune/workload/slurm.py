@@ -62,6 +62,53 @@ class _ConfEntry(NamedTuple):
     line: int
     settings: Mapping[str, str]
 
+    def state(self) -> str:
+        return self.settings.get("state", "UNKNOWN").upper()
+
+    def processors(self) -> int:
+        """Return the processors of a node: CPUs or, without it, boards × sockets × cores × threads."""
+
+        def number(name: str, default: int) -> int:
+            text = self.settings.get(name)
+            if text is None:
+                return default
+            if not _NUMBER.fullmatch(text) or int(text) < 1:
+                message = f"{text[:40]!r} is not a number above 0"
+                raise WorkloadError(message, path=self.path, line=self.line, field=name)
+            return int(text)
+
+        boards = number("boards", 1)
+        sockets = number("sockets", boards * number("socketsperboard", 1))
+        made = sockets * number("corespersocket", 1) * number("threadspercore", 1)
+        return number("cpus", number("procs", made))
+
+    def features(self) -> list[str]:
+        return self.settings.get("feature", self.settings.get("features", "")).split(",")
+
+    def nodes_of(
+        self, nodes: Mapping[str, _ConfEntry], sets: Mapping[str, Iterable[str]] | None = None
+    ) -> frozenset[str]:
+        """Return the names of a partition's or set's nodes: those named, of sets named, with its feature."""
+        text = self.settings.get("nodes", "")
+        feature = self.settings.get("feature")
+        featured = {
+            name for name, node in nodes.items() if feature is not None and feature in node.features()
+        }
+        if text.upper() == "ALL":
+            return frozenset(nodes)
+        named = [] if text in ("", "(null)") else host_list(text, self.path, self.line)
+        kind, sets = ("set", {}) if sets is None else ("partition", sets)
+        unknown = next((name for name in named if name not in nodes and name not in sets), None)
+        if unknown is not None:
+            raise WorkloadError(
+                f"the {kind} has a node {unknown!r}, which no line describes",
+                path=self.path,
+                line=self.line,
+                field="Nodes",
+                hint="add a line NodeName=… or NodeSet=…, or take it out of the list",
+            )
+        return frozenset(featured).union(*(sets.get(name, [name]) for name in named))
+
 
 @dataclass(frozen=True)
 class _SlurmMachine:
@@ -108,6 +155,16 @@ class _SlurmMachine:
             return sum(sum(self.gpus_of_node.get(node, {}).values()) for node in nodes)
         return sum(self.processors_of_node[node] for node in nodes)
 
+    def with_counted_gpus(self, gres: Path, needed: bool = False) -> _SlurmMachine:
+        """Return a machine with the GPUs whose number its nodes do not say, of a `gres.conf` if any."""
+        counted = _gpus_of_gres(gres, self.gpus_of_node) if needed or gres.is_file() else {}
+        gpus = {
+            # Where a node says no number, gres.conf does, and else there is one.
+            node: own if all(own.values()) else counted.get(node) or {kind: n or 1 for kind, n in own.items()}
+            for node, own in self.gpus_of_node.items()
+        }
+        return replace(self, gpus_of_node=gpus)
+
 
 def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> _SlurmMachine:
     """Read nodes, their GPUs, and partitions; files that it includes are read beside it.
@@ -124,22 +181,9 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> _SlurmMachine:
     WorkloadError
         Naming file and line: an unreadable file, a node without a name, a partition of unknown nodes.
     """
-    return with_counted_gpus(
-        machine_of(path, conf_lines(path)),
-        gres_conf or path.parent / "gres.conf",
-        needed=gres_conf is not None,
+    return machine_of(path, conf_lines(path)).with_counted_gpus(
+        gres_conf or path.parent / "gres.conf", needed=gres_conf is not None
     )
-
-
-def with_counted_gpus(machine: _SlurmMachine, gres: Path, needed: bool = False) -> _SlurmMachine:
-    """Return a machine with the GPUs whose number its nodes do not say: those of a `gres.conf`, if any."""
-    counted = _gpus_of_gres(gres, machine.gpus_of_node) if needed or gres.is_file() else {}
-    gpus = {
-        # Where a node says no number, gres.conf does, and else there is one.
-        node: own if all(own.values()) else counted.get(node) or {kind: n or 1 for kind, n in own.items()}
-        for node, own in machine.gpus_of_node.items()
-    }
-    return replace(machine, gpus_of_node=gpus)
 
 
 def machine_of(path: Path, lines: Iterable[ConfLine]) -> _SlurmMachine:
@@ -177,19 +221,19 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> _SlurmMachine:
             except ValueError as error:
                 raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
             entries[kind] |= dict.fromkeys(named, entry)
-            processors |= dict.fromkeys(named, _processors_of(entry))
+            processors |= dict.fromkeys(named, entry.processors())
             gpus |= dict.fromkeys(named, own)
     every, partitions = entries["nodename"], entries["partitionname"]
     resumes = any("resumeprogram" in line.settings for line in lines)
     absent = _ABSENT if resumes else _ABSENT | {"CLOUD"}
-    nodes = {name: entry for name, entry in every.items() if _state(entry) not in absent}
+    nodes = {name: entry for name, entry in every.items() if entry.state() not in absent}
     if not nodes:
         message = "has no node in service: all are FUTURE or CLOUD" if every else "names no nodes"
         hint = "ResumeProgram= starts CLOUD nodes" if every else "a line such as NodeName=n[1-4] CPUs=32"
         raise WorkloadError(message, path=path, hint=hint)
-    idled |= {name for name, entry in nodes.items() if _state(entry) in OUT_OF_SERVICE}
-    sets = {name: _nodes_of(entry, every) for name, entry in entries["nodeset"].items()}
-    inside = {name: _nodes_of(entry, every, sets) for name, entry in partitions.items()}
+    idled |= {name for name, entry in nodes.items() if entry.state() in OUT_OF_SERVICE}
+    sets = {name: entry.nodes_of(every) for name, entry in entries["nodeset"].items()}
+    inside = {name: entry.nodes_of(every, sets) for name, entry in partitions.items()}
     return _SlurmMachine(
         nodes,
         partitions,
@@ -197,10 +241,6 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> _SlurmMachine:
         {name: (some & nodes.keys()) - idled for name, some in inside.items()},
         {name: gpus[name] for name in nodes if gpus[name]},
     )
-
-
-def _state(entry: _ConfEntry) -> str:
-    return entry.settings.get("state", "UNKNOWN").upper()
 
 
 def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -276,51 +316,6 @@ def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLin
                 raise WorkloadError(message, path=path, line=begins, hint=hint)
             yield ConfLine(path, begins, joined)
         joined = ""
-
-
-def _processors_of(entry: _ConfEntry) -> int:
-    """Return the processors of a node: CPUs or, without it, boards × sockets × cores × threads."""
-
-    def number(name: str, default: int) -> int:
-        text = entry.settings.get(name)
-        if text is None:
-            return default
-        if not _NUMBER.fullmatch(text) or int(text) < 1:
-            message = f"{text[:40]!r} is not a number above 0"
-            raise WorkloadError(message, path=entry.path, line=entry.line, field=name)
-        return int(text)
-
-    boards = number("boards", 1)
-    sockets = number("sockets", boards * number("socketsperboard", 1))
-    made = sockets * number("corespersocket", 1) * number("threadspercore", 1)
-    return number("cpus", number("procs", made))
-
-
-def _nodes_of(
-    entry: _ConfEntry, nodes: Mapping[str, _ConfEntry], sets: Mapping[str, Iterable[str]] | None = None
-) -> frozenset[str]:
-    """Return the names of the nodes of a partition or a set: those named, of sets named, with its feature."""
-    text = entry.settings.get("nodes", "")
-    feature = entry.settings.get("feature")
-    featured = {name for name, node in nodes.items() if feature is not None and feature in _features(node)}
-    if text.upper() == "ALL":
-        return frozenset(nodes)
-    named = [] if text in ("", "(null)") else host_list(text, entry.path, entry.line)
-    kind, sets = ("set", {}) if sets is None else ("partition", sets)
-    unknown = next((name for name in named if name not in nodes and name not in sets), None)
-    if unknown is not None:
-        raise WorkloadError(
-            f"the {kind} has a node {unknown!r}, which no line describes",
-            path=entry.path,
-            line=entry.line,
-            field="Nodes",
-            hint="add a line NodeName=… or NodeSet=…, or take it out of the list",
-        )
-    return frozenset(featured).union(*(sets.get(name, [name]) for name in named))
-
-
-def _features(node: _ConfEntry) -> list[str]:
-    return node.settings.get("feature", node.settings.get("features", "")).split(",")
 
 
 def host_list(text: str, path: Path | str, line: int, field: str = "NodeName") -> list[str]:

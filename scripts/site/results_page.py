@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.page import _made_text, _tally_text, reproduction_markdown
+from gridtune.report.reproduction.page import _made_text, reproduction_markdown
 from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced, read_reproduced
 from gridtune.study.reproduction import _find_reproduction
 
@@ -88,7 +88,7 @@ def papers_table(reproductions: Iterable[Reproduced]) -> str:
     rows = [
         [
             f"[{reproduced.title}](studies/reproductions/{reproduced.name}.md)",
-            _tally_text(reproduced),
+            reproduced.tally(),
             _made_text(reproduced),
         ]
         for reproduced in reproductions

@@ -87,8 +87,8 @@ def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_
 def test_an_unconfirmed_choice_exports_the_baseline_alone(
     log: gt.Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = choosing._judged
-    monkeypatch.setattr(choosing, "_judged", lambda *part: replace(judged(*part), verdict=Verdict.WORSE))
+    judged = choosing._Part.judged
+    monkeypatch.setattr(choosing._Part, "judged", lambda *part: replace(judged(*part), verdict=Verdict.WORSE))
     choice = chosen(log, tmp_path)
     assert choice.chosen.row["param.order"] != "fcfs"
     assert choice.parameters == {"order": "fcfs", "backfill": "easy"}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
+import subprocess
+import sys
 from collections import namedtuple
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import gridtune
 from gridtune.cli.main import main
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -157,3 +161,31 @@ def test_ray_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
     code, findings = examined(capsys, "--full")
     assert code == 0, findings
     assert "ran a task in process" in findings["Ray"][0]["message"]
+
+
+@pytest.mark.slow
+def test_kernels_are_made_for_an_installation(tmp_path: Path) -> None:
+    """Of one cell here. A copy of the package finds what it made, for a user who has nothing."""
+    package = tmp_path / "elsewhere" / "gridtune"
+    shutil.copytree(Path(gridtune.__file__).parent, package, ignore=shutil.ignore_patterns("kernels"))
+    (package / "cli" / "kernels.yaml").write_text("files: {}\ncells: [{system: gangs, drawn_jobs: 40}]\n")
+    (package / "kernels").mkdir()
+    (package / "kernels" / "old.nbi").write_text("")
+    os.utime(package / "kernels" / "old.nbi", (0, 0))
+
+    def run(*command: str, cache: str = os.environ.get("NUMBA_CACHE_DIR", "")) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": cache}
+        command = (sys.executable, *command)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    use = (
+        "from gridtune.core.compiled import telling_of_compilation\n"
+        "from gridtune.sweep.execution.runner import run_cell\n"
+        "with telling_of_compilation(lambda: print('compiling')):\n"
+        "    run_cell('gangs', {'drawn_jobs': 50}, seed=1)"
+    )
+    assert run("-c", use, cache=str(tmp_path / "before")) == "compiling\n"
+    for _ in range(2):  # the second finds all
+        assert str(package) in run("-m", "gridtune", "doctor", "--kernels")
+    assert not (package / "kernels" / "old.nbi").exists()
+    assert run("-c", use, cache=str(tmp_path / "empty")) == ""

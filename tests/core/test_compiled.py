@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -213,8 +215,6 @@ def test_machine_code_of_two_processes_does_not_share_names(package: Path, numbe
 
 
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
-    index = replay.next_decision._cache._cache_file._source_stamp
-    assert index[-1] == _source_stamp(replay.__name__)
     modules = import_closure([replay.__name__], module_source, late=False)
     assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.site"} <= modules.keys()
     assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]
@@ -244,3 +244,92 @@ def test_a_kernel_may_call_itself(package: Path) -> None:
         command = [sys.executable, "-B", "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout == "[120, 240]\n"
+
+
+COUNTED = """
+import sys
+import llvmlite
+import numba
+import numpy
+{before}
+from gridtune.core.compiled import KernelCache, kernel
+from pathlib import Path
+KernelCache.INSTALLATION = Path({installation!r})
+from stamped.pairs import double, Pair
+"""
+
+
+@pytest.fixture
+def hits(package: Path) -> Callable[..., int]:
+    """A function that doubles a number in a new process, and returns how often machine code was found."""
+    (package / "pairs.py").write_text(KERNEL.format(name="Pair").rpartition("print")[0])
+
+    def count(
+        before: str = "",
+        call: str = "Pair(21)",
+        *,
+        path: Path = package.parent,
+        cache: str = "cache",
+        installation: str = "installation",
+        **environment: str,
+    ) -> int:
+        code = COUNTED.format(before=before, installation=str(package.parent / installation))
+        code += f"assert double({call}) == 42; print(sum(double.stats.cache_hits.values()))"
+        variables = {"NUMBA_CACHE_DIR": str(package.parent / cache), "PYTHONPATH": str(path), **environment}
+        command = [sys.executable, "-B", "-c", code]
+        done = subprocess.run(
+            command, env={**os.environ, **variables}, capture_output=True, text=True, check=True
+        )
+        return int(done.stdout)
+
+    assert count() == 0
+    return count
+
+
+def test_the_same_sources_in_another_folder_find_the_machine_code(
+    hits: Callable[..., int], package: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(package, other / "stamped")
+    assert hits(path=other, HOME=str(other)) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"before": "numba.__version__ = '0.0.1'"},
+        {"before": "llvmlite.__version__ = '0.0.1'"},
+        {"before": "numpy.__version__ = '0.0.1'"},
+        {"before": "sys.implementation.cache_tag = 'cpython-399'"},
+        {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
+        {"NUMBA_OPT": "2"},
+        {"NUMBA_BOUNDSCHECK": "1"},
+        {"call": "Pair(21.0)"},
+    ],
+    ids=lambda changed: " ".join(changed.values()),
+)
+def test_machine_code_of_anything_else_is_not_used(hits: Callable[..., int], changed: dict[str, str]) -> None:
+    assert hits() == 1
+    assert [hits(**changed), hits(**changed), hits()] == [0, 1, 1]
+
+
+def test_damaged_machine_code_is_made_again(hits: Callable[..., int], package: Path) -> None:
+    for suffix in (".nbi", ".nbc"):
+        (file,) = (package.parent / "cache").glob(f"double-*{suffix}")
+        content = bytearray(file.read_bytes())
+        content[-9] ^= 1
+        file.write_bytes(content)
+        assert hits() == 0
+        for one in (package.parent / "cache").iterdir():
+            one.unlink()
+        assert hits() == 0
+
+
+def test_an_installation_has_machine_code_for_every_user(hits: Callable[..., int], package: Path) -> None:
+    """Made there if asked for, from what the user has; a user with nothing finds it and needs no folder."""
+    asks = "from gridtune.core.compiled import KernelCache; KernelCache.installs = True"
+    (package.parent / "installation").mkdir()
+    assert hits(asks) == 1
+    assert hits(cache="empty") == 1
+    assert not list((package.parent / "empty").iterdir())
+    assert hits(cache="empty", installation="nothing") == 0

@@ -1103,7 +1103,8 @@ class Reference(Release):
                 self.tell_size(free, job, partition, chosen)
                 if self.holds_since(25_05_01):
                     mask = mask_of(chosen)
-                    last = [p for p in ending[:i] if p.job in ended and p.mask & mask][-1]
+                    # The choice may leave out all that was freed: then it is the last job taken away.
+                    last = ([last] + [p for p in ending[:i] if p.job in ended and p.mask & mask])[-1]
                 if last.end > now:
                     return last.end, chosen
                 # It has passed its limit and will be killed.

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.comparison import Agreement, diagnoses, known_at, logged_jobs
+from gridtune.slurm.comparison import Agreement, known_at, logged_jobs
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
@@ -112,11 +112,11 @@ def test_a_log_that_cannot_be_that_of_the_machine_is_named(cluster: SlurmCluster
         requested_processors=[1] * count,
     )
     jobs = logged_jobs(minutes, cluster)
-    reasons = " ".join(diagnoses(minutes, jobs, cluster.cpus, np.zeros((2, count))))
+    reasons = " ".join(jobs.diagnoses(minutes, cluster.cpus, np.zeros((2, count))))
     assert "nothing ever waits here" in reasons
     assert "in minutes" in reasons
     waits = np.full((2, count), 900.0)
-    assert "% used beside a wait of 6.9 h" in next(diagnoses(minutes, jobs, 40, waits))
+    assert "% used beside a wait of 6.9 h" in next(jobs.diagnoses(minutes, 40, waits))
 
 
 def test_a_file_that_is_no_fit_is_refused(tmp_path: Path) -> None:

@@ -366,11 +366,11 @@ def test_nodes_are_added_changed_and_put_out_of_service(tmp_path):
     assert configuration_difference(tmp_path, tmp_path, changes) == [
         "-NodeName=n[01-06] CPUs=8 RealMemory=900",
         "-PartitionName=all Nodes=n[01-06]",
-        "+NodeName=n[01,03] CPUs=8 RealMemory=900",
-        "+NodeName=n[02,04] CPUs=8 RealMemory=900 State=DOWN",
-        "+NodeName=n[05-06] CPUs=16 RealMemory=900",
-        "+NodeName=n[07-08] CPUs=16",
-        "+NodeName=x,y[9-11] CPUs=4",
+        "+NodeName=n01,n03 CPUs=8 RealMemory=900",
+        "+NodeName=n02,n04 CPUs=8 RealMemory=900 State=DOWN",
+        "+NodeName=n05,n06 CPUs=16 RealMemory=900",
+        "+NodeName=n07,n08 CPUs=16",
+        "+NodeName=x,y9,y10,y11 CPUs=4",
         "+PartitionName=all Nodes=n[01-08],x,y[9-11] MaxTime=60",
     ]
 

@@ -181,7 +181,7 @@ def test_a_file_that_a_plugin_reads_counts(
         result = run(space, folder)
         assert (costs(result), result.ran) == ([value] * 4, 4)
         # As the next process finds it.
-        plugins._unload(plugins._LOADED.pop(plugin))
+        plugins._LOADED.pop(plugin).unload()
         for module in [module for module in sys.modules if module.startswith("own_")]:
             del sys.modules[module]
         again = run(space, folder)
@@ -270,7 +270,7 @@ def test_cells_whose_metric_reads_a_file_when_it_is_called_run_again_after_an_ed
     for value in (1.0, 12.5):
         write(folder / "data.json", "{value}", value=value)
         if plugin in plugins._LOADED:  # as another process finds it
-            plugins._unload(plugins._LOADED.pop(plugin))
+            plugins._LOADED.pop(plugin).unload()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             result = run(space, folder)

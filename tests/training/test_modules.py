@@ -12,7 +12,6 @@ from gridtune.core.system import SYSTEMS, get_system
 from gridtune.sweep.space.plan import Workloads
 from gridtune.systems.responsive.environment import ResponsiveVectorEnv
 from gridtune.systems.responsive.learners.rllib import policy_of
-from gridtune.systems.responsive.learners.training import play
 from gridtune.training.networks import NETWORKS, make_network
 from gridtune.training.rllib import _NetworkModule, network_of
 from gridtune.training.system import TrainingRun
@@ -109,7 +108,7 @@ def test_a_checkpoint_of_esnq_plays_its_environment(cluster, tmp_path) -> None:
         assert torch.isneginf(values[0]).tolist() == (seen["action_mask"][0] == 0).tolist()
         seen, gained, terminated, _, _ = env.step(values.argmax(-1).numpy())
         reward, over = reward + gained[0], bool(terminated[0])
-    site = play(policy_of(algorithm), config.jobs, config.site_model)
+    site = policy_of(algorithm).play(config.jobs, config.site_model)
     algorithm.stop()
     run, wait = site.jobs.run, site.state.start - site.jobs.submit
     assert wait.max() > 0

@@ -14,12 +14,10 @@ from gridtune.training.acting import Actor, best_actions, draw
 from gridtune.training.networks import load_policy, make_network, read_checkpoint, write_checkpoint
 from gridtune.training.ppo import (
     PPOSettings,
-    _advantages_of,
     _empty_rollout,
     _Minibatch,
     collect,
     ppo_losses,
-    segments,
 )
 from gridtune.training.rllib import ppo_config
 from tests.training.tasks import RecallTask
@@ -42,14 +40,14 @@ def rollout_of(steps, rewards, values, terminated=(), truncated=(), unused=()):
 def test_advantages_bootstrap_where_an_episode_is_cut_off() -> None:
     # γ = 0.5 and λ = 0.5. Cut off after step 1, whose last observation stands in row 2.
     rollout = rollout_of(4, [1.0, 2.0, 0.0, 4.0], [1.0, 1.0, 8.0, 2.0, 6.0], truncated=[1], unused=[2])
-    advantages = _advantages_of(rollout, 0.5, 0.5)[:, 0]
+    advantages = rollout.advantages(0.5, 0.5)[:, 0]
     # δ_1 = 2 + 4 − 1; δ_0 = 1 + 0.5 − 1, A_0 = 0.5 + 0.25·5; δ_3 = 4 + 3 − 2.
     assert advantages.tolist() == [1.75, 5.0, 0.0, 5.0]
 
 
 def test_advantages_expect_nothing_after_a_terminal_step() -> None:
     rollout = rollout_of(4, [1.0, 2.0, 0.0, 4.0], [1.0, 1.0, 8.0, 2.0, 6.0], terminated=[1], unused=[2])
-    advantages = _advantages_of(rollout, 0.5, 0.5)[:, 0]
+    advantages = rollout.advantages(0.5, 0.5)[:, 0]
     assert advantages.tolist() == [0.75, 1.0, 0.0, 5.0]
 
 
@@ -78,7 +76,7 @@ def test_compiled_advantages_are_those_of_single_operations(seed) -> None:
     for name, chance in chances.items():
         getattr(rollout, name).bernoulli_(chance, generator=generator)
     # To the last bit, so that trainings go on as they did.
-    assert torch.equal(_advantages_of(rollout, 0.97, 0.9), advantages_in_turn(rollout, 0.97, 0.9))
+    assert torch.equal(rollout.advantages(0.97, 0.9), advantages_in_turn(rollout, 0.97, 0.9))
 
 
 def batch_of(network, log_probability, advantage, value, target):
@@ -160,7 +158,7 @@ def test_minibatches_hold_every_step_once_and_repeat_what_the_policy_said(kind) 
     rollout = collect(task, Actor(network, 3), 24, seed=2)
     marks = torch.arange(72.0).view(24, 3)
     seen = []
-    for batch in segments(rollout, marks, marks, network, 5, torch.Generator().manual_seed(1)):
+    for batch in rollout.segments(marks, marks, network, 5, torch.Generator().manual_seed(1)):
         seen += batch.advantages.flatten().tolist()
         with torch.no_grad():
             logits, values, _ = network(batch.observations, batch.begins, batch.state)

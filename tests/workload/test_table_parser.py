@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats import table
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.table import Table, TableLayout, parse_table
 
@@ -103,7 +102,7 @@ def test_comma_separated_noise(text):
 def test_well_formed_lines_take_the_fast_path(rows, layout, end):
     separator = " " if layout is BLANKS else ","
     text = "".join(separator.join(map(str, row)) + end for row in rows).encode()
-    fast = table._parse_numbers(text, layout, 1)
+    fast = layout.parse_numbers(text, 1)
     assert fast is not None
     assert_fast_is_exact(text, layout)
     assert fast.columns["job_id"].tolist() == [row[0] for row in rows]

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache, cached
 
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
@@ -81,7 +82,8 @@ def class_members(condition: str, workload: Workload) -> BoolArray:
     return np.broadcast_to(members, len(workload))
 
 
-def default_classes(log: Workload) -> dict[str, str]:
+@cached(LRUCache(16), key=lambda log: log.checksum)
+def default_classes(log: Workload) -> Mapping[str, str]:
     """Return the classes of a log for which none are declared, name to condition.
 
     `wide` are the jobs of at least as many processors as 5 % of the jobs have, rounded down to a power of

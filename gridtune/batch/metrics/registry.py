@@ -85,6 +85,31 @@ class Metric(Measure):
             f"Direction: {self.direction}\nSource: {self.source}"
         )
 
+    def value(self, jobs: JobColumns) -> float:
+        """Return a metric's value.
+
+        Raises
+        ------
+        MetricError
+            If a metric raises an error, or one of the user's is infinite.
+        """
+        try:
+            given: Any = self.function(jobs)
+            if isinstance(given, str | bytes):
+                raise MetricError(f"metric {self.name!r} gives the text {given!r} and no number")
+            value = float(given)
+        except GridtuneError:
+            raise
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+            raise MetricError(f"metric {self.name!r} fails: {text}") from error
+        function = METRICS[split_name(self.name)[0]].function
+        if math.isinf(value) and not is_ours(getattr(function, "__module__", "")):
+            hint = "NaN says that there is nothing to measure"
+            raise MetricError(f"metric {self.name!r} gives {value} and no finite number", hint=hint)
+        return value
+
 
 class _Metrics(Registry[Metric]):
     """The registry of metrics, which has every metric of jobs also for a class: `wait_mean[wide]`."""
@@ -229,30 +254,4 @@ def evaluate(
     if only is not None:
         selected = [METRICS.find(name) for name in only]
     selected += [METRICS.find(f"{metric}[{name}]") for name in classes or () for metric in by_class]
-    return NamedValues({metric.name: _value(metric, jobs) for metric in selected})
-
-
-def _value(entry: Metric, jobs: JobColumns) -> float:
-    """Return a metric's value.
-
-    Raises
-    ------
-    MetricError
-        If a metric raises an error, or one of the user's is infinite.
-    """
-    try:
-        given: Any = entry.function(jobs)
-        if isinstance(given, str | bytes):
-            raise MetricError(f"metric {entry.name!r} gives the text {given!r} and no number")
-        value = float(given)
-    except GridtuneError:
-        raise
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
-        raise MetricError(f"metric {entry.name!r} fails: {text}") from error
-    function = METRICS[split_name(entry.name)[0]].function
-    if math.isinf(value) and not is_ours(getattr(function, "__module__", "")):
-        hint = "NaN says that there is nothing to measure"
-        raise MetricError(f"metric {entry.name!r} gives {value} and no finite number", hint=hint)
-    return value
+    return NamedValues({metric.name: metric.value(jobs) for metric in selected})

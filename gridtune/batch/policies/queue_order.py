@@ -1,4 +1,4 @@
-"""Queue orders: `queue_order` registers one, `get_queue_order` finds it, `formula_of` reads its formula."""
+"""Queue orders: `queue_order` registers one, `get_queue_order` finds it, `formula` is its expression."""
 
 from __future__ import annotations
 
@@ -85,6 +85,60 @@ class QueueOrder:
         if not self.parameters:
             return self.name
         return f"{self.name}({', '.join(f'{key}={value:g}' for key, value in self.parameters.items())})"
+
+    def parse_parameters(self, reference: str, rest: str) -> dict[str, float]:
+        """Return the parameters in the rest of a reference such as `sjf(weight=2)`."""
+        text = rest.strip()
+        if not text.endswith(")"):
+            raise PolicyError(f"{reference!r} has no closing parenthesis", hint="as in 'wfp3(exponent=2)'")
+        values: dict[str, float] = {}
+        for part in filter(None, (piece.strip() for piece in text[:-1].split(","))):
+            key, sign, value = (piece.strip() for piece in part.partition("="))
+            if key not in self.parameters:
+                offered = ", ".join(self.parameters) or "none"
+                raise PolicyError(
+                    f"queue order {self.name!r} has no parameter {key!r}", hint=f"it has: {offered}"
+                )
+            try:
+                values[key] = float(value)
+            except ValueError:
+                values[key] = math.nan
+            if not math.isfinite(values[key]):
+                shown = value if sign else "nothing"
+                raise PolicyError(f"parameter {key!r} of {self.name!r} must be a number, got {shown}")
+        return values
+
+    def formula(self) -> Expression | None:
+        """Return the expression that computes an order's score, or None for any other function.
+
+        A function is a formula if its body is one `return` of arithmetic over fields of the job, its
+        parameters and functions of `math`.
+        """
+        if isinstance(self.score, Expression):
+            return self.score
+        function = self.score
+        tree, _ = _source_tree(function)
+        body = getattr(tree, "body", [])
+        if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or hasattr(function, "__wrapped__"):
+            return None
+        statements = [
+            line
+            for line in body[0].body
+            if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))  # the docstring
+        ]
+        if len(statements) != 1 or not isinstance(statements[0], ast.Return) or statements[0].value is None:
+            return None
+        job, *names = (argument.arg for argument in body[0].args.args)
+        if len(names) != len(self.parameters):
+            return None
+        parameters = {
+            f"{name}_": float(value) for name, value in zip(names, self.parameters.values(), strict=True)
+        }
+        try:
+            value = _Formula(job, parameters, function).visit(statements[0].value)
+            return read_expression(ast.unparse(value), tuple(parameters.items()))
+        except PolicyError:
+            return None
 
 
 #: The name of the policy that looks ahead (`gridtune.batch.policies.rollout`), which no order can have.
@@ -196,7 +250,7 @@ def get_queue_order(
     order = ORDERS.find(name)
     if not rest:
         return order
-    return replace(order, parameters={**order.parameters, **_parse_parameters(order, text, rest)})
+    return replace(order, parameters={**order.parameters, **order.parse_parameters(text, rest)})
 
 
 @lru_cache(maxsize=256)
@@ -209,28 +263,6 @@ def _fields_named(function: Callable[..., float]) -> frozenset[str]:
 def queue_order_names() -> list[str]:
     """Return the names of all registered orders, built-in ones first."""
     return list(ORDERS)
-
-
-def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str, float]:
-    text = rest.strip()
-    if not text.endswith(")"):
-        raise PolicyError(f"{reference!r} has no closing parenthesis", hint="as in 'wfp3(exponent=2)'")
-    values: dict[str, float] = {}
-    for part in filter(None, (piece.strip() for piece in text[:-1].split(","))):
-        key, sign, value = (piece.strip() for piece in part.partition("="))
-        if key not in order.parameters:
-            offered = ", ".join(order.parameters) or "none"
-            raise PolicyError(
-                f"queue order {order.name!r} has no parameter {key!r}", hint=f"it has: {offered}"
-            )
-        try:
-            values[key] = float(value)
-        except ValueError:
-            values[key] = math.nan
-        if not math.isfinite(values[key]):
-            shown = value if sign else "nothing"
-            raise PolicyError(f"parameter {key!r} of {order.name!r} must be a number, got {shown}")
-    return values
 
 
 def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
@@ -290,39 +322,6 @@ def _reads_only(function: Callable[..., float], fields: frozenset[str]) -> bool:
 
 
 _BUILT_IN = ("abs", "max", "min")
-
-
-def formula_of(order: QueueOrder) -> Expression | None:
-    """Return the expression that computes an order's score, or None for any other function.
-
-    A function is a formula if its body is one `return` of arithmetic over fields of the job, its parameters
-    and functions of `math`.
-    """
-    if isinstance(order.score, Expression):
-        return order.score
-    function = order.score
-    tree, _ = _source_tree(function)
-    body = getattr(tree, "body", [])
-    if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or hasattr(function, "__wrapped__"):
-        return None
-    statements = [
-        line
-        for line in body[0].body
-        if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))  # the docstring
-    ]
-    if len(statements) != 1 or not isinstance(statements[0], ast.Return) or statements[0].value is None:
-        return None
-    job, *names = (argument.arg for argument in body[0].args.args)
-    if len(names) != len(order.parameters):
-        return None
-    parameters = {
-        f"{name}_": float(value) for name, value in zip(names, order.parameters.values(), strict=True)
-    }
-    try:
-        value = _Formula(job, parameters, function).visit(statements[0].value)
-        return read_expression(ast.unparse(value), tuple(parameters.items()))
-    except PolicyError:
-        return None
 
 
 class _Formula(ast.NodeTransformer):

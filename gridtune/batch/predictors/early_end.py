@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from gridtune.batch.predictors.histories import quantiles_of, templates_of
+from gridtune.batch.predictors.histories import quantiles_of
 from gridtune.batch.predictors.predictor import (
     EARLY,
     QUANTILES,
@@ -120,7 +120,7 @@ class EarlyEnd(Predictor):
         """Learn from the job, with what was known when it was predicted last before its start."""
         share = run_time / max(job.walltime, 1)
         self._queued[job.user] -= 1
-        for key in reversed(templates_of(job)):
+        for key in reversed(job.templates()):
             self._owners.setdefault(key, _Owner()).note(share, now)
         self._all.note(share, now)
         self._rows.append(self._features.pop(job.number))
@@ -149,7 +149,7 @@ class EarlyEnd(Predictor):
     def _mean_share(self, job: PredictedJob, chance: float) -> float:
         """Return the mean share of the walltime that a job runs, by the user's jobs and those of all."""
         shares = [part.mean(-1.0) if part else 1.0 for part in (self._early, self._late)]
-        for key in reversed(templates_of(job)):
+        for key in reversed(job.templates()):
             owner = self._owners.get(key)
             if owner is not None:
                 counts = owner.early, owner.ends - owner.early
@@ -176,7 +176,7 @@ class EarlyEnd(Predictor):
             float(job.queue),
             usual,
         ]
-        for key in reversed(templates_of(job)):
+        for key in reversed(job.templates()):
             owner = self._owners.get(key) or _Owner()
             share = (owner.early + _PRIOR * usual) / (owner.ends + _PRIOR)
             last, before = (-1.0 if math.isnan(share) else share for share in owner.last)

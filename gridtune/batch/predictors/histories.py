@@ -60,12 +60,6 @@ class LastTwo(Predictor):
         return prediction._replace(mean=min(float(job.walltime), sum(runs) / len(runs)))
 
 
-def templates_of(job: PredictedJob) -> tuple[Hashable, ...]:
-    """Return what the job has in common with others: user, size and walltime, from all to little."""
-    user = job.user
-    return (user, job.processors, job.walltime), (user, -1, job.walltime), (user, -1, -1)
-
-
 @predictor("template")
 class Template(Predictor):
     """The last ten jobs of the same user, size and walltime; failing those, of less in common."""
@@ -75,11 +69,11 @@ class Template(Predictor):
 
     def ended(self, job: PredictedJob, run_time: int, now: int) -> None:
         """Remember the run time under each template of the job."""
-        for key in templates_of(job):
+        for key in job.templates():
             self._runs.setdefault(key, deque(maxlen=_REMEMBERED)).append(run_time)
 
     def predict(self, job: PredictedJob, now: int) -> Prediction:
         """Return the prediction by the first template that has enough jobs."""
-        past = [self._runs.get(key, ()) for key in templates_of(job)]
+        past = [self._runs.get(key, ()) for key in job.templates()]
         runs = next((runs for runs in past if len(runs) >= _NEEDED), None)
         return _of_past(list(past[-1] if runs is None else runs), job)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -41,6 +41,11 @@ class PredictedJob(NamedTuple):
     #: Seconds since it has started, those of nodes that boot included; 0 while it waits.
     elapsed: int = 0
 
+    def templates(self) -> tuple[Hashable, ...]:
+        """Return what the job has in common with others: user, size and walltime, from all to little."""
+        user = self.user
+        return (user, self.processors, self.walltime), (user, -1, self.walltime), (user, -1, -1)
+
 
 class Prediction(NamedTuple):
     """The expectation of a job, given that it has run for `elapsed` seconds already."""
@@ -50,6 +55,18 @@ class Prediction(NamedTuple):
     quantiles: tuple[float, ...]
     #: The probability that it ends before a share `EARLY` of its walltime.
     early_end: float
+
+    def check(self) -> None:
+        """Raise a `ValueError` that says what is wrong with a prediction."""
+        mean, quantiles, early = self
+        if not (math.isfinite(mean) and mean >= 0):
+            raise ValueError(f"its mean is {mean!r} and no finite number >= 0")
+        if len(quantiles) != len(QUANTILES) or not all(map(math.isfinite, quantiles)):
+            raise ValueError(f"its quantiles are {quantiles!r} and not {len(QUANTILES)} finite numbers")
+        if any(later < sooner for sooner, later in pairwise(quantiles)):
+            raise ValueError(f"its quantiles {quantiles!r} fall")
+        if not 0 <= early <= 1:
+            raise ValueError(f"its probability of an early end is {early!r}")
 
 
 class Predictor(ABC):
@@ -110,16 +127,3 @@ def predictor(name: str, *, files: Iterable[str | Path] = ()) -> Callable[[type[
         return kind
 
     return register
-
-
-def check_prediction(prediction: Prediction) -> None:
-    """Raise a `ValueError` that says what is wrong with a prediction."""
-    mean, quantiles, early = prediction
-    if not (math.isfinite(mean) and mean >= 0):
-        raise ValueError(f"its mean is {mean!r} and no finite number >= 0")
-    if len(quantiles) != len(QUANTILES) or not all(map(math.isfinite, quantiles)):
-        raise ValueError(f"its quantiles are {quantiles!r} and not {len(QUANTILES)} finite numbers")
-    if any(later < sooner for sooner, later in pairwise(quantiles)):
-        raise ValueError(f"its quantiles {quantiles!r} fall")
-    if not 0 <= early <= 1:
-        raise ValueError(f"its probability of an early end is {early!r}")

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.core.types import WrapperAddressProtocol
 
-from gridtune.batch.predictors.predictor import PredictedJob, Predictor, check_prediction
+from gridtune.batch.predictors.predictor import PredictedJob, Predictor
 from gridtune.errors import PolicyError
 from gridtune.types import IntArray
 
@@ -159,7 +159,7 @@ class WatchedReplay(PredictedReplay):
         if job in self._began:
             view = view._replace(elapsed=now - self._began[job])
         prediction = self._predictor.predict(view, now)
-        check_prediction(prediction)
+        prediction.check()
         self.mean[job], self.early_end[job] = min(prediction.mean, view.walltime), prediction.early_end
         if job in self._began:
             following = min(following, self._outlived(job, now))

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import CHANGING_FIELDS, OPERATIONS, Expression, JobView
-from gridtune.batch.policies.queue_order import formula_of
 from gridtune.batch.simulator.scores import ScoreInputs
 from gridtune.batch.simulator.tournament import (
     GROUPS,
@@ -79,6 +78,28 @@ class _Line(NamedTuple):
     sizes: tuple[FloatArray, ...]
     power: float = 1.0
     sign: float = 1.0
+
+    def scale(self, factor: _Constant) -> _Line:
+        scale, size, sign = factor.value, factor.size, self.sign
+        if self.power != 1.0:
+            if not ((scale > 0).all() or (scale < 0).all()) or not _moderate(scale):
+                raise _NoLineError
+            sign *= float(np.sign(scale.flat[0]))
+            scale = np.abs(factor.value) ** (1.0 / self.power)
+            size = scale * size / np.abs(factor.value) * max(1.0, 1.0 / self.power)
+        terms, sizes = tuple(term * scale for term in self.terms), tuple(term * size for term in self.sizes)
+        return _Line(terms, sizes, self.power, sign)
+
+    def raised(self, exponent: _Constant) -> _Line:
+        power = float(exponent.value.flat[0])
+        if self.power != 1.0 or exponent.value.size != 1 or not _LEAST_POWER <= power <= _GREATEST_POWER:
+            raise _NoLineError
+        if power == 1.0:
+            return self
+        if not all((term >= 0).all() and _moderate(term) for term in self.terms):
+            raise _NoLineError
+        sizes = tuple(size * max(1.0, 1.0 / power) for size in self.sizes)
+        return self._replace(sizes=sizes, power=power)
 
 
 _Value = _Constant | _Line
@@ -153,11 +174,11 @@ def _apply(name: str, one: _Value, other: _Value | None = None) -> _Value:
         return _of_constants(name, one, other)
     if isinstance(one, _Line) and not isinstance(other, _Line):
         if name == "sqrt":
-            return _power(one, _constant(0.5))
+            return one.raised(_constant(0.5))
         if name in ("*", "/") and other is not None:
-            return _scale(one, other if name == "*" else _of_constants("/", _constant(1.0), other))
+            return one.scale(other if name == "*" else _of_constants("/", _constant(1.0), other))
         if name == "**" and other is not None:
-            return _power(one, other)
+            return one.raised(other)
     raise _NoLineError
 
 
@@ -207,30 +228,6 @@ def _add(one: _Value, other: _Value) -> _Value:
         raise _NoLineError
     terms = tuple(mine + its for mine, its in zip(one.terms, other.terms, strict=True))
     return _Line(terms, tuple(mine + its for mine, its in zip(one.sizes, other.sizes, strict=True)))
-
-
-def _scale(one: _Line, factor: _Constant) -> _Line:
-    scale, size, sign = factor.value, factor.size, one.sign
-    if one.power != 1.0:
-        if not ((scale > 0).all() or (scale < 0).all()) or not _moderate(scale):
-            raise _NoLineError
-        sign *= float(np.sign(scale.flat[0]))
-        scale = np.abs(factor.value) ** (1.0 / one.power)
-        size = scale * size / np.abs(factor.value) * max(1.0, 1.0 / one.power)
-    terms, sizes = tuple(term * scale for term in one.terms), tuple(term * size for term in one.sizes)
-    return _Line(terms, sizes, one.power, sign)
-
-
-def _power(one: _Line, exponent: _Constant) -> _Line:
-    power = float(exponent.value.flat[0])
-    if one.power != 1.0 or exponent.value.size != 1 or not _LEAST_POWER <= power <= _GREATEST_POWER:
-        raise _NoLineError
-    if power == 1.0:
-        return one
-    if not all((term >= 0).all() and _moderate(term) for term in one.terms):
-        raise _NoLineError
-    sizes = tuple(size * max(1.0, 1.0 / power) for size in one.sizes)
-    return one._replace(sizes=sizes, power=power)
 
 
 def _moderate(values: FloatArray) -> bool:
@@ -333,7 +330,7 @@ def group_jobs(
 
 
 def _read_order(order: QueueOrder, columns: Mapping[str, npt.NDArray[Any]], jobs: int) -> _Order | None:
-    formula = formula_of(order)
+    formula = order.formula()
     bounds = None if formula is None else score_bounds(formula, columns, jobs)
     if formula is None or bounds is None:
         return None

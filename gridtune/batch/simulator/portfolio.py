@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
-from gridtune.batch.policies.queue_order import formula_of
 from gridtune.batch.policies.rollout import MOST_ORDERS, OBJECTIVES, Rollout
 from gridtune.batch.simulator.nodes import NEVER
 from gridtune.batch.simulator.rows import sort_rows
@@ -308,7 +307,7 @@ def new_waiting(
     """
     orders = []
     for order in policy.portfolio:
-        formula = formula_of(order)  # which needs no compiler
+        formula = order.formula()  # which needs no compiler
         orders.append(order if formula is None else QueueOrder(order.name, formula, order.description))
     scores = [compile_score(order) for order in orders]
     objective, predicted = OBJECTIVES.index(policy.objective), policy.durations == "predicted"

@@ -223,6 +223,64 @@ class Plugin:
         place = hashlib.sha256(f"{self.path} {self.checksum}".encode()).hexdigest()
         return f"{PLUGIN_PREFIX}{self.name}_{place[:16]}"
 
+    def unload(self) -> None:
+        """Forget what it registered and its modules."""
+        for registry in all_registries():
+            registry.forget(self.package)
+        for name in [name for name in sys.modules if name.partition(".")[0] == self.package]:
+            del sys.modules[name]
+
+    def source_files(self) -> set[Path]:
+        """Return the files of its modules."""
+        return {Path(source.file).resolve() for source in self.modules.values()}
+
+    def run_now(self) -> dict[str, str]:
+        """Run a plug-in, and return the files that it has read: see `Plugin.files`."""
+        # A package of this name may be of files that have changed since.
+        self.unload()
+        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder())
+        for source in self.modules.values():
+            # Tracebacks and `inspect` show the text that was loaded, also where the file has been edited
+            # since or is on another machine.
+            lines = source.text.splitlines(keepends=True)
+            linecache.cache[source.file] = (len(source.text), None, lines, source.file)
+        folder, sources = self.path.parent, self.source_files()
+
+        def counts(file: Path, frame: FrameType) -> bool:
+            if file in sources or not _OTHERS.isdisjoint(file.parents) or is_installed(file):
+                return False
+            return _is_users(frame) or (folder in file.parents and not _is_hidden(file.relative_to(folder)))
+
+        try:
+            with _recording_opens(counts) as opened:
+                importlib.import_module(f"{self.package}.{self.name}")
+        except GridtuneError as error:
+            if error.path is not None:
+                raise
+            file, line = self.place_of(error)
+            raise type(error)(
+                error.message, path=file, line=line, field=error.field, hint=error.hint
+            ) from error
+        except Exception as error:
+            file, line = self.place_of(error)
+            reason = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise PolicyError(
+                f"the plug-in fails: {type(error).__name__}: {reason}", path=file, line=line
+            ) from error
+        return self.contents(os.path.relpath(file, folder) for file in opened)
+
+    def place_of(self, error: BaseException) -> tuple[str, int | None]:
+        """Return the user's file and line that an error comes from."""
+        files = {source.file for source in self.modules.values()}
+        if isinstance(error, SyntaxError) and error.filename in files:
+            return error.filename, error.lineno
+        place: tuple[str, int | None] = str(self.path), None
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename in files:
+                place = frame.f_code.co_filename, line
+        return place
+
 
 def _module_name(path: Path) -> str:
     return re.sub(r"\W", "_", path.stem)
@@ -321,7 +379,7 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
         if same is not None:
             _LOADED[plugin.path] = same
             if old is not None and old not in _LOADED.values():
-                _unload(old)
+                old.unload()
             continue
         kept = (
             [] if old is None else [(registry, registry.forget(old.package)) for registry in all_registries()]
@@ -329,14 +387,14 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
         _forget_imports()
         _LOADED[plugin.path] = plugin
         try:
-            files = _run(plugin)
+            files = plugin.run_now()
             if files != plugin.files:
                 # Its package is named after them: what it lets numba keep on disk holds values from them.
-                _unload(plugin)
+                plugin.unload()
                 _LOADED[plugin.path] = replace(plugin, files=files)
-                _run(_LOADED[plugin.path])
+                _LOADED[plugin.path].run_now()
         except BaseException:
-            _unload(_LOADED.pop(plugin.path))
+            _LOADED.pop(plugin.path).unload()
             # What was there before the edit stays in use.
             if old is not None:
                 _LOADED[plugin.path] = old
@@ -345,14 +403,7 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
                     registry.put(name, item)
             raise
         if old is not None and old.package != _LOADED[plugin.path].package:
-            _unload(old)
-
-
-def _unload(plugin: Plugin) -> None:
-    for registry in all_registries():
-        registry.forget(plugin.package)
-    for name in [name for name in sys.modules if name.partition(".")[0] == plugin.package]:
-        del sys.modules[name]
+            old.unload()
 
 
 def _forget_imports() -> None:
@@ -363,41 +414,6 @@ def _forget_imports() -> None:
         if name != "__main__" and getattr(module, "__file__", None) in files:
             del sys.modules[name]
     importlib.invalidate_caches()
-
-
-def _run(plugin: Plugin) -> dict[str, str]:
-    """Run a plug-in, and return the files that it has read: see `Plugin.files`."""
-    # A package of this name may be of files that have changed since.
-    _unload(plugin)
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
-    for source in plugin.modules.values():
-        # Tracebacks and `inspect` show the text that was loaded, also where the file has been edited since or
-        # is on another machine.
-        lines = source.text.splitlines(keepends=True)
-        linecache.cache[source.file] = (len(source.text), None, lines, source.file)
-    folder, sources = plugin.path.parent, _source_files(plugin)
-
-    def counts(file: Path, frame: FrameType) -> bool:
-        if file in sources or not _OTHERS.isdisjoint(file.parents) or is_installed(file):
-            return False
-        return _is_users(frame) or (folder in file.parents and not _is_hidden(file.relative_to(folder)))
-
-    try:
-        with _recording_opens(counts) as opened:
-            importlib.import_module(f"{plugin.package}.{plugin.name}")
-    except GridtuneError as error:
-        if error.path is not None:
-            raise
-        file, line = _place(error, plugin)
-        raise type(error)(error.message, path=file, line=line, field=error.field, hint=error.hint) from error
-    except Exception as error:
-        file, line = _place(error, plugin)
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise PolicyError(
-            f"the plug-in fails: {type(error).__name__}: {reason}", path=file, line=line
-        ) from error
-    return plugin.contents(os.path.relpath(file, folder) for file in opened)
 
 
 #: Folders of gridtune and of the operating system, whose files are not the user's own.
@@ -457,25 +473,9 @@ def _read_by_users(file: Path, frame: FrameType | None) -> bool:
     counted = {
         one
         for plugin in _LOADED.values()
-        for one in (*(plugin.path.parent / name for name in plugin.files), *_source_files(plugin))
+        for one in (*(plugin.path.parent / name for name in plugin.files), *plugin.source_files())
     }
     return file not in {one.resolve() for one in counted}
-
-
-def _source_files(plugin: Plugin) -> set[Path]:
-    return {Path(source.file).resolve() for source in plugin.modules.values()}
-
-
-def _place(error: BaseException, plugin: Plugin) -> tuple[str, int | None]:
-    """Return the user's file and line that an error comes from."""
-    files = {source.file for source in plugin.modules.values()}
-    if isinstance(error, SyntaxError) and error.filename in files:
-        return error.filename, error.lineno
-    place: tuple[str, int | None] = str(plugin.path), None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename in files:
-            place = frame.f_code.co_filename, line
-    return place
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -20,7 +20,6 @@ from gridtune.report.rankings.ranking import (
     Ranking,
     RankingHead,
     means_of,
-    ranked_rows,
     row_key,
 )
 from gridtune.statistics.inference import paired_difference, with_unseen_tail
@@ -90,6 +89,18 @@ class _Compared:
     def pairs(self) -> int:
         return sum(part.pairs for part in self.parts.values())
 
+    def with_tail(self, direction: str) -> float:
+        """Return the mean relative difference with the bad replicates that all strata together can miss."""
+        if self.is_baseline:
+            return math.nan
+        tails = [
+            with_unseen_tail(
+                part.values, part.base, direction=direction, replicates=self.pairs, confidence=LEVEL
+            )
+            for part in self.parts.values()
+        ]
+        return float(np.mean(np.array(tails)))
+
 
 def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
     """Rank the configurations over all strata, each stratum counting the same.
@@ -134,11 +145,11 @@ def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
         "failures": [entry.failures for entry in compared],
         "undefined": [entry.undefined for entry in compared],
         **_statistics(compared, own, units, logs, head),
-        "with_tail": [_with_tail(entry, head.direction) for entry in compared],
+        "with_tail": [entry.with_tail(head.direction) for entry in compared],
     }
     overall = replace(head, group_by=(), overall=True, baseline=cells.baseline)
     parameters = [entry.parameters for entry in compared]
-    rows = ranked_rows(parameters, statistics, overall, "relative", statistics["relative"])
+    rows = overall.ranked_rows(parameters, statistics, "relative", statistics["relative"])
     fields = [one for one in cells.fields if one.name.startswith(PARAMETER_PREFIX)]
     return Ranking.of(overall, fields, {}).with_rows(overall, {"": rows}, *_BY_LOG)
 
@@ -274,19 +285,6 @@ def _links(compared: Sequence[_Compared], units: Sequence[IntArray], count: int)
         links[units[number][1:]] += correlation
         strata[units[number][1:]] += 1
     return links / np.maximum(strata, 1)
-
-
-def _with_tail(entry: _Compared, direction: str) -> float:
-    """Return the mean relative difference with the bad replicates that all strata together can miss."""
-    if entry.is_baseline:
-        return math.nan
-    tails = [
-        with_unseen_tail(
-            part.values, part.base, direction=direction, replicates=entry.pairs, confidence=LEVEL
-        )
-        for part in entry.parts.values()
-    ]
-    return float(np.mean(np.array(tails)))
 
 
 def _combined(

@@ -58,6 +58,16 @@ class Side:
     selection: Mapping[str, Any] = field(default_factory=dict)
     results: Sequence[CellResult] = ()
 
+    def selected(self, system: System | None) -> list[_Cell]:
+        """Return the cells of the configurations that are meant."""
+        wanted = self.facts.with_baseline(self.selection, self.table).baseline if self.selection else {}
+        if not self.table.num_rows:
+            raise SweepError(f"{self.name} has no cells")
+        fields = {} if system is None else system.Parameters.model_fields
+        defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
+        cells = [_Cell(row, {**defaults, **row_parameters(row)}) for row in self.table.to_pylist()]
+        return [cell for cell in cells if wanted.items() <= cell.parameters.items()]
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -148,10 +158,11 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         if f"metric.{goal.metric}" not in side.table.column_names:
             raise SweepError(f"no cell of {side.name} has the metric {goal.metric!r}")
     names = (first.name, second.name)
-    rows = [_selected(side, system) for side in (first, second)]
+    rows = [side.selected(system) for side in (first, second)]
     apart = _apart(rows, {*first.selection, *second.selection})
-    paired, notes = _paired(rows, apart, names)
-    cells = read_cells(_combined(paired, apart, goal.metric), {_SIDE: 0})
+    paired = _Paired(rows, apart, names)
+    pairs, notes = paired.pairs()
+    cells = read_cells(paired.combined(pairs, goal.metric), {_SIDE: 0})
     ranking = rank(cells, objective=goal.metric, direction=goal.direction, unit=goal.unit)
     overall = rank_overall(cells, ranking.head)
     notes += _without_value(cells.table, names, goal.metric)
@@ -167,9 +178,9 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         second=second.name,
         objective=goal,
         parameters=apart,
-        rows=list(_rows(ranking, apart)),
-        overall=[] if overall is None else list(_rows(overall, apart)),
-        differs=_differing(rows, apart),
+        rows=list(paired.rows(ranking)),
+        overall=[] if overall is None else list(paired.rows(overall)),
+        differs=paired.differing(),
         notes=notes,
     )
 
@@ -182,17 +193,6 @@ class _Cell(NamedTuple):
 
     def configuration(self, apart: Sequence[str]) -> tuple[Any, ...]:
         return tuple(self.parameters.get(name) for name in apart)
-
-
-def _selected(side: Side, system: System | None) -> list[_Cell]:
-    """Return the cells of the configurations that are meant."""
-    wanted = side.facts.with_baseline(side.selection, side.table).baseline if side.selection else {}
-    if not side.table.num_rows:
-        raise SweepError(f"{side.name} has no cells")
-    fields = {} if system is None else system.Parameters.model_fields
-    defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
-    cells = [_Cell(row, {**defaults, **row_parameters(row)}) for row in side.table.to_pylist()]
-    return [cell for cell in cells if wanted.items() <= cell.parameters.items()]
 
 
 def _apart(sides: Sequence[Sequence[_Cell]], selected: Container[str]) -> list[str]:
@@ -210,130 +210,153 @@ _Place = tuple[str, tuple[Any, ...]]
 _Pairs = Mapping[tuple[str, int], tuple[_Cell, _Cell]]
 
 
-def _paired(
-    sides: Sequence[Sequence[_Cell]], apart: Sequence[str], names: tuple[str, str]
-) -> tuple[dict[_Place, _Pairs], list[str]]:
-    """Pair the cells of both sides under the first one's workloads; return them and remarks on the rest."""
-    second_of = _workloads(sides, names)
-    called = ({name: name for name in second_of}, {other: name for name, other in second_of.items()})
-    first, second = (_by_place(cells, apart, own) for cells, own in zip(sides, called, strict=True))
-    pairs: dict[_Place, _Pairs] = {}
-    incomplete = 0
-    for place in (place for place in first if place in second):
-        one, other = first[place], second[place]
-        pairs[place] = {key: (cell, other[key]) for key, cell in one.items() if key in other}
-        incomplete += len(pairs[place]) < max(len(one), len(other))
-        if not pairs[place]:
-            labels = [list(dict.fromkeys(label for label, _ in side)) for side in (one, other)]
-            texts = [
-                f"{name} has {' … '.join(dict.fromkeys((has[0], has[-1])))}"
-                for name, has in zip(names, labels, strict=True)
+@dataclass(frozen=True)
+class _Paired:
+    """The cells of two sides, and the parameters that tell configurations of one side apart."""
+
+    sides: Sequence[Sequence[_Cell]]
+    apart: Sequence[str]
+    names: tuple[str, str]
+
+    def pairs(self) -> tuple[dict[_Place, _Pairs], list[str]]:
+        """Pair cells of both sides under the first one's workloads; return them and remarks on the rest."""
+        second_of = self._workloads()
+        called = ({name: name for name in second_of}, {other: name for name, other in second_of.items()})
+        first, second = (self._by_place(cells, own) for cells, own in zip(self.sides, called, strict=True))
+        pairs: dict[_Place, _Pairs] = {}
+        incomplete = 0
+        for place in (place for place in first if place in second):
+            one, other = first[place], second[place]
+            pairs[place] = {key: (cell, other[key]) for key, cell in one.items() if key in other}
+            incomplete += len(pairs[place]) < max(len(one), len(other))
+            if not pairs[place]:
+                labels = [list(dict.fromkeys(label for label, _ in side)) for side in (one, other)]
+                texts = [
+                    f"{name} has {' … '.join(dict.fromkeys((has[0], has[-1])))}"
+                    for name, has in zip(self.names, labels, strict=True)
+                ]
+                raise SweepError(f"on {place[0]} the two have no replicate in common: {', '.join(texts)}")
+        if not pairs:
+            message = f"no configuration is both in {self.names[0]} and in {self.names[1]}"
+            hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
+            raise SweepError(message, hint=hint)
+        notes = []
+        workloads = [{cell.row["workload"] for cell in cells} for cells in self.sides]
+        alone = {name for has, own in zip(workloads, called, strict=True) for name in has - own.keys()}
+        if alone:
+            notes.append(f"only one of the two has the workload {', '.join(sorted(alone))}")
+        if single := len(first.keys() ^ second.keys()):
+            notes.append(f"{single} configurations are in one of the two only, and left out")
+        if incomplete:
+            verb = "comparisons leave" if incomplete > 1 else "comparison leaves"
+            notes.append(f"{incomplete} {verb} out replicates that only one of the two has")
+        return pairs, notes
+
+    def _workloads(self) -> dict[str, str]:
+        """Return the first side's workloads that the second has: by name or else by content."""
+        first, second = (
+            {cell.row["workload"]: cell.row["trace_checksum"] for cell in cells} for cells in self.sides
+        )
+        found = {}
+        for name, checksum in first.items():
+            same = [other for other, content in second.items() if content == checksum and other not in first]
+            if name in second:
+                if second[name] != checksum:
+                    contents = f"{checksum[:12]} in {self.names[0]}, {second[name][:12]} in {self.names[1]}"
+                    raise SweepError(f"{name} is not the same log on both sides: its SHA-256 is {contents}")
+                found[name] = name
+            elif len(same) == 1:
+                found[name] = same[0]
+        if not found:
+            has = [
+                f"{name} has {', '.join(sorted(side))}"
+                for name, side in zip(self.names, (first, second), strict=True)
             ]
-            raise SweepError(f"on {place[0]} the two have no replicate in common: {', '.join(texts)}")
-    if not pairs:
-        message = f"no configuration is both in {names[0]} and in {names[1]}"
-        hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
-        raise SweepError(message, hint=hint)
-    notes = []
-    workloads = [{cell.row["workload"] for cell in cells} for cells in sides]
-    alone = {name for has, own in zip(workloads, called, strict=True) for name in has - own.keys()}
-    if alone:
-        notes.append(f"only one of the two has the workload {', '.join(sorted(alone))}")
-    if single := len(first.keys() ^ second.keys()):
-        notes.append(f"{single} configurations are in one of the two only, and left out")
-    if incomplete:
-        verb = "comparisons leave" if incomplete > 1 else "comparison leaves"
-        notes.append(f"{incomplete} {verb} out replicates that only one of the two has")
-    return pairs, notes
+            raise SweepError(f"the two have no workload in common: {', '.join(has)}")
+        return found
 
+    def _by_place(
+        self, cells: Sequence[_Cell], called: Mapping[str, str]
+    ) -> dict[_Place, dict[tuple[str, int], _Cell]]:
+        """Return a side's cells by workload, configuration and replicate.
 
-def _workloads(sides: Sequence[Sequence[_Cell]], names: tuple[str, str]) -> dict[str, str]:
-    """Return the first side's workloads that the second has: by name or else by content."""
-    first, second = ({cell.row["workload"]: cell.row["trace_checksum"] for cell in cells} for cells in sides)
-    found = {}
-    for name, checksum in first.items():
-        same = [other for other, content in second.items() if content == checksum and other not in first]
-        if name in second:
-            if second[name] != checksum:
-                contents = f"{checksum[:12]} in {names[0]}, {second[name][:12]} in {names[1]}"
-                raise SweepError(f"{name} is not the same log on both sides: its SHA-256 is {contents}")
-            found[name] = name
-        elif len(same) == 1:
-            found[name] = same[0]
-    if not found:
-        has = [
-            f"{name} has {', '.join(sorted(side))}" for name, side in zip(names, (first, second), strict=True)
-        ]
-        raise SweepError(f"the two have no workload in common: {', '.join(has)}")
-    return found
-
-
-def _by_place(
-    cells: Sequence[_Cell], apart: Sequence[str], called: Mapping[str, str]
-) -> dict[_Place, dict[tuple[str, int], _Cell]]:
-    """Return a side's cells by workload, configuration and replicate.
-
-    Raises
-    ------
-    SweepError
-        If two configurations of a workload have the same values of the parameters `apart`.
-    """
-    places: dict[_Place, dict[tuple[str, int], _Cell]] = {}
-    for cell in cells:
-        row = cell.row
-        if row["workload"] not in called:
-            continue
-        replicates = places.setdefault((called[row["workload"]], cell.configuration(apart)), {})
-        before = replicates.setdefault((row["replicate"], row["seed"]), cell)
-        if before.row["configuration_id"] != row["configuration_id"]:
-            raise SweepError(
-                "several configurations of a side cannot be told apart by their parameters",
-                hint="name more of their parameters with --configuration",
-            )
-    return places
-
-
-def _combined(pairs: Mapping[_Place, _Pairs], apart: Sequence[str], metric: str) -> pa.Table:
-    """Return one table of cells of both sides, as a ranking reads it."""
-    column = f"metric.{metric}"
-    return pa.Table.from_pylist(
-        [
-            {
-                "workload": workload,
-                "configuration_id": f"{number}:{cell.row['configuration_id']}",
-                "replicate": f"{label}, {seed}",
-                "state": cell.row["state"],
-                column: math.nan if cell.row[column] is None else cell.row[column],
-                **{
-                    PARAMETER_PREFIX + name: value if isinstance(value, _PLAIN) else str(value)
-                    for name, value in zip(apart, configuration, strict=True)
-                },
-                PARAMETER_PREFIX + _SIDE: number,
-            }
-            for (workload, configuration), replicates in pairs.items()
-            for (label, seed), cells in replicates.items()
-            for number, cell in enumerate(cells)
-        ]
-    )
-
-
-def _rows(ranking: Ranking, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
-    """Yield a row for each comparison, from the two rows that a ranking has of it."""
-    for workload, rows in ranking.strata.items():
-        of = {(row[PARAMETER_PREFIX + _SIDE], *_key(row, apart)): row for row in rows}
-        for row in rows:
-            if row[PARAMETER_PREFIX + _SIDE] == 0:
+        Raises
+        ------
+        SweepError
+            If two configurations of a workload have the same values of the parameters `apart`.
+        """
+        places: dict[_Place, dict[tuple[str, int], _Cell]] = {}
+        for cell in cells:
+            row = cell.row
+            if row["workload"] not in called:
                 continue
-            base = of[0, *_key(row, apart)]
-            yield {
-                "workload": workload,
-                **{name: row.get(PARAMETER_PREFIX + name) for name in apart},
-                "n": row["pairs"],
-                "first_mean": base["mean"],
-                "second_mean": row["mean"],
-                **{name: row[name] for name in (*PAIRED, "p_value")},
-                "verdict": Verdict.FAILED.value if base["failures"] else row["verdict"],
-            }
+            replicates = places.setdefault((called[row["workload"]], cell.configuration(self.apart)), {})
+            before = replicates.setdefault((row["replicate"], row["seed"]), cell)
+            if before.row["configuration_id"] != row["configuration_id"]:
+                raise SweepError(
+                    "several configurations of a side cannot be told apart by their parameters",
+                    hint="name more of their parameters with --configuration",
+                )
+        return places
+
+    def combined(self, pairs: Mapping[_Place, _Pairs], metric: str) -> pa.Table:
+        """Return one table of cells of both sides, as a ranking reads it."""
+        column = f"metric.{metric}"
+        return pa.Table.from_pylist(
+            [
+                {
+                    "workload": workload,
+                    "configuration_id": f"{number}:{cell.row['configuration_id']}",
+                    "replicate": f"{label}, {seed}",
+                    "state": cell.row["state"],
+                    column: math.nan if cell.row[column] is None else cell.row[column],
+                    **{
+                        PARAMETER_PREFIX + name: value if isinstance(value, _PLAIN) else str(value)
+                        for name, value in zip(self.apart, configuration, strict=True)
+                    },
+                    PARAMETER_PREFIX + _SIDE: number,
+                }
+                for (workload, configuration), replicates in pairs.items()
+                for (label, seed), cells in replicates.items()
+                for number, cell in enumerate(cells)
+            ]
+        )
+
+    def rows(self, ranking: Ranking) -> Iterable[dict[str, Any]]:
+        """Yield a row for each comparison, from the two rows that a ranking has of it."""
+        for workload, rows in ranking.strata.items():
+            of = {(row[PARAMETER_PREFIX + _SIDE], *self._key(row)): row for row in rows}
+            for row in rows:
+                if row[PARAMETER_PREFIX + _SIDE] == 0:
+                    continue
+                base = of[0, *self._key(row)]
+                yield {
+                    "workload": workload,
+                    **{name: row.get(PARAMETER_PREFIX + name) for name in self.apart},
+                    "n": row["pairs"],
+                    "first_mean": base["mean"],
+                    "second_mean": row["mean"],
+                    **{name: row[name] for name in (*PAIRED, "p_value")},
+                    "verdict": Verdict.FAILED.value if base["failures"] else row["verdict"],
+                }
+
+    def _key(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(row.get(PARAMETER_PREFIX + name) for name in self.apart)
+
+    def differing(self) -> dict[str, tuple[Any, Any]]:
+        """Return the parameters with one value on each side, and another on the other."""
+        found = {}
+        for name in dict.fromkeys(name for cells in self.sides for name in row_parameters(cells[0].row)):
+            values = [
+                {repr(one): one for one in (cell.parameters.get(name) for cell in cells)}
+                for cells in self.sides
+            ]
+            # The path of a log may differ; its content was compared.
+            if name in self.apart or name == "trace" or values[0].keys() == values[1].keys():
+                continue
+            if len(values[0]) == len(values[1]) == 1:
+                found[name] = (next(iter(values[0].values())), next(iter(values[1].values())))
+        return found
 
 
 def _without_value(combined: pa.Table, names: tuple[str, str], metric: str) -> Iterable[str]:
@@ -347,22 +370,3 @@ def _without_value(combined: pa.Table, names: tuple[str, str], metric: str) -> I
             yield f"{failed}: a comparison with failed runs has no verdict"
         if undefined := sum(not math.isfinite(row[f"metric.{metric}"]) for row in done):
             yield f"{undefined} of {len(side)} runs of {name} gave no {metric}"
-
-
-def _key(row: Mapping[str, Any], apart: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(row.get(PARAMETER_PREFIX + name) for name in apart)
-
-
-def _differing(sides: Sequence[Sequence[_Cell]], apart: Sequence[str]) -> dict[str, tuple[Any, Any]]:
-    """Return the parameters with one value on each side, and another on the other."""
-    found = {}
-    for name in dict.fromkeys(name for cells in sides for name in row_parameters(cells[0].row)):
-        values = [
-            {repr(one): one for one in (cell.parameters.get(name) for cell in cells)} for cells in sides
-        ]
-        # The path of a log may differ; its content was compared.
-        if name in apart or name == "trace" or values[0].keys() == values[1].keys():
-            continue
-        if len(values[0]) == len(values[1]) == 1:
-            found[name] = (next(iter(values[0].values())), next(iter(values[1].values())))
-    return found

@@ -170,6 +170,131 @@ class RankingHead:
             )
         return found
 
+    def rank_stratum(self, stratum: Stratum) -> list[Row]:
+        """Return the rows of a stratum; `rank` describes the columns."""
+        values = stratum.values(self.objective)
+        base = stratum.of_bases(values)
+        planned = values.shape[1]
+        interval = mean_interval(values, confidence=LEVEL)
+        own = stratum.bases == np.arange(len(values))
+        compared = (stratum.bases >= 0) & ~own
+        correlation = stratum.correlation(values, base)
+        rng, confidence = np.random.default_rng(SEED), 1 - self.error
+        paired = paired_difference(
+            values, base, rng=rng, confidence=confidence, correlation=correlation or 0.0
+        )
+        tails = with_unseen_tail(values, base, direction=self.direction, confidence=LEVEL)
+        others = np.where(compared[:, None], values, math.nan)
+        columns = {name: np.atleast_1d(getattr(paired, _FIELDS.get(name, name))) for name in PAIRED}
+        columns |= self.joint_columns(columns, others, base, correlation or 0.0)
+        undefined = stratum.undefined(self.objective)
+        counts = np.isfinite(values).sum(axis=1)
+        statistics = {
+            "configuration_id": stratum.ids,
+            "is_baseline": own,
+            "n": counts,
+            "planned": np.full(len(own), planned),
+            "complete": counts == planned,
+            "failures": stratum.failures,
+            "undefined": undefined.sum(axis=1),
+            "mean": means_of(values),
+            "iqm": interquartile_mean(values),
+            "ci_low": interval.low,
+            "ci_high": interval.high,
+            "gap": gap_to_bound(values, stratum.bounds(self.objective), self.direction),
+            "pairs": np.where(compared, paired.n, 0),
+            **{name: np.where(compared, columns[name], math.nan) for name in PAIRED},
+            "with_tail": np.where(compared, tails, math.nan),
+            "correlation": np.where(compared, math.nan if correlation is None else correlation, math.nan),
+            "p_value": np.where((undefined & np.isfinite(base)).any(axis=1), math.nan, columns["p_value"]),
+        }
+        return self.ranked_rows(stratum.parameters, statistics, "mean", self.comparable_means(values))
+
+    def verdict_of(self, row: Mapping[str, Any]) -> Verdict:
+        """Return what a row's difference proves: its interval and its p-value must both exclude chance.
+
+        The interval is that of the relative difference, which tables show; where it has none (a baseline
+        around zero), that of the difference.
+        """
+        if row["is_baseline"] or row["failures"]:
+            return Verdict.BASELINE if row["is_baseline"] else Verdict.FAILED
+        of = "diff" if row["relative_low"] is None else "relative"
+        low, high, p_value = row.get(f"{of}_low"), row.get(f"{of}_high"), row["p_value"]
+        if row.get("diff") is None and row["relative"] is None:
+            return Verdict.NONE
+        if low == high == 0:
+            return Verdict.EQUAL
+        if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low < 0 < high:
+            return Verdict.UNSURE
+        if (high <= 0) != (self.direction == "min"):
+            return Verdict.WORSE
+        return Verdict.TYPICALLY if self.sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER
+
+    def comparable_means(self, values: FloatArray) -> FloatArray:
+        """Return the mean of each configuration, corrected where it lacks replicates.
+
+        It is then the best complete configuration's plus the mean difference to it on the replicates that
+        both have. Without a complete one, or a replicate in common, it is that of its own replicates.
+
+        Parameters
+        ----------
+        values
+            Shape (configurations, replicates); NaN marks a missing replicate.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (configurations,); NaN for those without a replicate.
+        """
+        present = np.isfinite(values)
+        means = means_of(values)
+        whole = present.all(axis=1)
+        if whole.all() or not whole.any():
+            return means
+        best = values[np.argmin(np.where(whole, self.sign * means, math.inf))]
+        return np.where(whole | ~present.any(axis=1), means, best.mean() + means_of(values - best))
+
+    def ranked_rows(
+        self,
+        parameters: Sequence[Mapping[str, Any]],
+        statistics: Mapping[str, Sequence[Any]],
+        by: str,
+        comparable: FloatArray,
+    ) -> list[Row]:
+        """Return the rows of a ranking in order, each with its verdict, the complete ones with their rank.
+
+        Parameters
+        ----------
+        parameters
+            Of each configuration.
+        statistics
+            Column to the value of each configuration.
+        by
+            The column to rank by; equal values share a rank.
+        comparable
+            Values to order those configurations by that lack replicates.
+        """
+        rows: list[dict[str, Any]] = []
+        for index, own in enumerate(parameters):
+            row = {PARAMETER_PREFIX + name: value for name, value in own.items()}
+            row |= {name: plain(column[index]) for name, column in statistics.items()}
+            rows.append({**row, "verdict": self.verdict_of(row).value})
+        whole = np.sort([self.sign * row[by] for row in rows if row["complete"] and row[by] is not None])
+        keys = []
+        for row, value in zip(rows, comparable, strict=True):
+            measured = row[by] is not None
+            ranked = measured and row["complete"]
+            row["rank"] = int(np.searchsorted(whole, self.sign * row[by])) + 1 if ranked else None
+            keys.append(
+                (
+                    not ranked,
+                    not measured,
+                    self.sign * value if measured else 0,
+                    row["configuration_id"] or "",
+                )
+            )
+        return [rows[index] for index in sorted(range(len(rows)), key=keys.__getitem__)]
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -254,6 +379,17 @@ class Ranking:
         """Return the configuration of a row in one short line."""
         return configuration_label(row_parameters(row), self.varying)
 
+    def without_verdicts(self) -> Ranking:
+        """Return a race's ranking: no test here allows for configurations that stopped by their results."""
+
+        def unsure(row: Row) -> Row:
+            tested = row["p_value"] is not None
+            return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
+
+        return self.with_rows(
+            self.head, {name: list(map(unsure, rows)) for name, rows in self.strata.items()}
+        )
+
 
 def rank(
     cells: Cells,
@@ -315,7 +451,7 @@ def rank(
         error=error,
     )
     ranked = {
-        stratum.name: [{**stratum.key, **row} for row in _rank_stratum(stratum, head)]
+        stratum.name: [{**stratum.key, **row} for row in head.rank_stratum(stratum)]
         for stratum in cells.strata
     }
     return Ranking.of(head, cells.fields, ranked)
@@ -343,104 +479,6 @@ def same_configuration(overall: Mapping[str, Any], row: Mapping[str, Any]) -> bo
     return all(row.get(PARAMETER_PREFIX + name, value) == value for name, value in wanted)
 
 
-def _rank_stratum(stratum: Stratum, head: RankingHead) -> list[Row]:
-    values = stratum.values(head.objective)
-    base = stratum.of_bases(values)
-    planned = values.shape[1]
-    interval = mean_interval(values, confidence=LEVEL)
-    own = stratum.bases == np.arange(len(values))
-    compared = (stratum.bases >= 0) & ~own
-    correlation = stratum.correlation(values, base)
-    rng, confidence = np.random.default_rng(SEED), 1 - head.error
-    paired = paired_difference(values, base, rng=rng, confidence=confidence, correlation=correlation or 0.0)
-    tails = with_unseen_tail(values, base, direction=head.direction, confidence=LEVEL)
-    others = np.where(compared[:, None], values, math.nan)
-    columns = {name: np.atleast_1d(getattr(paired, _FIELDS.get(name, name))) for name in PAIRED}
-    columns |= head.joint_columns(columns, others, base, correlation or 0.0)
-    undefined = stratum.undefined(head.objective)
-    counts = np.isfinite(values).sum(axis=1)
-    statistics = {
-        "configuration_id": stratum.ids,
-        "is_baseline": own,
-        "n": counts,
-        "planned": np.full(len(own), planned),
-        "complete": counts == planned,
-        "failures": stratum.failures,
-        "undefined": undefined.sum(axis=1),
-        "mean": means_of(values),
-        "iqm": interquartile_mean(values),
-        "ci_low": interval.low,
-        "ci_high": interval.high,
-        "gap": gap_to_bound(values, stratum.bounds(head.objective), head.direction),
-        "pairs": np.where(compared, paired.n, 0),
-        **{name: np.where(compared, columns[name], math.nan) for name in PAIRED},
-        "with_tail": np.where(compared, tails, math.nan),
-        "correlation": np.where(compared, math.nan if correlation is None else correlation, math.nan),
-        "p_value": np.where((undefined & np.isfinite(base)).any(axis=1), math.nan, columns["p_value"]),
-    }
-    return ranked_rows(stratum.parameters, statistics, head, "mean", _comparable_means(values, head))
-
-
-def ranked_rows(
-    parameters: Sequence[Mapping[str, Any]],
-    statistics: Mapping[str, Sequence[Any]],
-    head: RankingHead,
-    by: str,
-    comparable: FloatArray,
-) -> list[Row]:
-    """Return the rows of a ranking in order, each with its verdict, the complete ones with their rank.
-
-    Parameters
-    ----------
-    parameters
-        Of each configuration.
-    statistics
-        Column to the value of each configuration.
-    head
-        The ranking's subject.
-    by
-        The column to rank by; equal values share a rank.
-    comparable
-        Values to order those configurations by that lack replicates.
-    """
-    rows: list[dict[str, Any]] = []
-    for index, own in enumerate(parameters):
-        row = {PARAMETER_PREFIX + name: value for name, value in own.items()}
-        row |= {name: plain(column[index]) for name, column in statistics.items()}
-        rows.append({**row, "verdict": _verdict_of(row, head).value})
-    whole = np.sort([head.sign * row[by] for row in rows if row["complete"] and row[by] is not None])
-    keys = []
-    for row, value in zip(rows, comparable, strict=True):
-        measured = row[by] is not None
-        ranked = measured and row["complete"]
-        row["rank"] = int(np.searchsorted(whole, head.sign * row[by])) + 1 if ranked else None
-        keys.append(
-            (not ranked, not measured, head.sign * value if measured else 0, row["configuration_id"] or "")
-        )
-    return [rows[index] for index in sorted(range(len(rows)), key=keys.__getitem__)]
-
-
-def _verdict_of(row: Mapping[str, Any], head: RankingHead) -> Verdict:
-    """Return what a row's difference proves: its interval and its p-value must both exclude chance.
-
-    The interval is that of the relative difference, which tables show; where it has none (a baseline around
-    zero), that of the difference.
-    """
-    if row["is_baseline"] or row["failures"]:
-        return Verdict.BASELINE if row["is_baseline"] else Verdict.FAILED
-    of = "diff" if row["relative_low"] is None else "relative"
-    low, high, p_value = row.get(f"{of}_low"), row.get(f"{of}_high"), row["p_value"]
-    if row.get("diff") is None and row["relative"] is None:
-        return Verdict.NONE
-    if low == high == 0:
-        return Verdict.EQUAL
-    if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low < 0 < high:
-        return Verdict.UNSURE
-    if (high <= 0) != (head.direction == "min"):
-        return Verdict.WORSE
-    return Verdict.TYPICALLY if head.sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER
-
-
 def verdict_text(row: Mapping[str, Any]) -> str:
     """Return a row's verdict as tables show it, with the number of failed runs."""
     failed = row["verdict"] == Verdict.FAILED
@@ -451,33 +489,6 @@ def plain(value: Any) -> Any:
     """Return a NumPy number as Python's, NaN as None."""
     number = value.item() if hasattr(value, "item") else value
     return None if isinstance(number, float) and math.isnan(number) else number
-
-
-def _comparable_means(values: FloatArray, head: RankingHead) -> FloatArray:
-    """Return the mean of each configuration, those that lack replicates corrected for which ones they lack.
-
-    Their mean is the best complete configuration's plus their mean difference to it on the replicates that
-    both have. Without a complete one, or a replicate in common, it is that of their own replicates.
-
-    Parameters
-    ----------
-    values
-        Shape (configurations, replicates); NaN marks a missing replicate.
-    head
-        The ranking's subject.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (configurations,); NaN for those without a replicate.
-    """
-    present = np.isfinite(values)
-    means = means_of(values)
-    whole = present.all(axis=1)
-    if whole.all() or not whole.any():
-        return means
-    best = values[np.argmin(np.where(whole, head.sign * means, math.inf))]
-    return np.where(whole | ~present.any(axis=1), means, best.mean() + means_of(values - best))
 
 
 def means_of(values: FloatArray) -> FloatArray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 from gridtune.core.reproduction import Deviation, PaperFigure, Reproduction
 from gridtune.report.labels import count_text, interval_text, markdown_table, number_text
 from gridtune.report.reproduction.verdicts import (
-    ClaimVerdict,
     Estimate,
     JudgedClaim,
     JudgedCriterion,
@@ -128,7 +126,7 @@ def _sections(
     """Return the head of the page, and the name and text of each folded section that is not empty."""
     head = [
         f"# {reproduced.title}\n",
-        _wrapped(f"**{_tally_text(reproduced)}** ({_made_text(reproduced)}). {reproduced.data}") + "\n",
+        _wrapped(f"**{reproduced.tally()}** ({_made_text(reproduced)}). {reproduced.data}") + "\n",
         "".join(f"- {publication}\n" for publication in reproduced.publications),
         "".join(_claims(reproduced.claims)),
     ]
@@ -140,12 +138,6 @@ def _sections(
     }
     texts = {name: "\n".join(parts) for name, parts in sections.items()}
     return "\n".join(head), [(name, text) for name, text in texts.items() if text]
-
-
-def _tally_text(reproduced: Reproduced) -> str:
-    """Return how many claims have each verdict."""
-    counts = Counter(claim.verdict for claim in reproduced.claims)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
 
 
 def _made_text(reproduced: Reproduced) -> str:

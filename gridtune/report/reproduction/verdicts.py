@@ -12,6 +12,7 @@ reproduced if some fail, and undecided if none does; it is not measured where th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -181,6 +182,11 @@ class Estimate:
     high: _End = math.nan
     replicates: int = 0
 
+    def scaled(self, factor: float) -> Estimate:
+        """Return the estimate of a multiple."""
+        low, high = sorted((self.low * factor, self.high * factor))
+        return Estimate(self.value * factor, low, high, self.replicates)
+
 
 def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
     """Return one of our numbers; None if the results do not have it.
@@ -202,7 +208,7 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
         values = list(first.values())
         interval = bootstrap_interval(values, rng=np.random.default_rng(0))
         mean = Estimate(float(np.mean(values)), float(interval.low), float(interval.high), len(values))
-        return _scaled(mean, ours.factor)
+        return mean.scaled(ours.factor)
     other = ours.reference or ours.metric
     second = _samples(ours, other, {**ours.where, **ours.against}, results)
     common = [key for key in first if key in second]
@@ -216,7 +222,7 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
         ends = (difference.relative, difference.relative_low, difference.relative_high)
         above, factor = (1.0, 1.0) if ours.relation == "ratio" else (0.0, _PER_CENT)
     value, low, high = (float(end) + above for end in ends)
-    return _scaled(Estimate(value, low, high, len(common)), factor * ours.factor)
+    return Estimate(value, low, high, len(common)).scaled(factor * ours.factor)
 
 
 def _samples(
@@ -244,11 +250,6 @@ def _samples(
             numbers = list(result.notes.get(metric, ()))[slice(*ours.part)]
             samples[key] = float(np.mean(numbers)) if numbers else math.nan
     return {key: value for key, value in samples.items() if math.isfinite(value)}
-
-
-def _scaled(number: Estimate, factor: float) -> Estimate:
-    low, high = sorted((number.low * factor, number.high * factor))
-    return Estimate(number.value * factor, low, high, number.replicates)
 
 
 #: The verdicts in a reproduction's folder.
@@ -343,6 +344,11 @@ class Reproduced:
     def write(self, folder: Path) -> Path:
         """Write the verdicts into a folder and return their file; it is never there by half."""
         return write_json(finite_json({"schema": _SCHEMA, **asdict(self)}), folder / VERDICTS_FILE)
+
+    def tally(self) -> str:
+        """Return how many claims have each verdict."""
+        counts = Counter(claim.verdict for claim in self.claims)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
 
 
 def read_reproduced(path: Path) -> Reproduced:

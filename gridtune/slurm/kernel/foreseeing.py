@@ -99,7 +99,7 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
     """
     state, running = world.state, world.running
     _total_room(world)
-    window, horizon, place, ends = FIRST_WINDOW, 0, 0, state.running
+    window, horizon, place, ends, early = FIRST_WINDOW, 0, 0, state.running, 0
     if world.rules.release >= DATED_TESTS:
         ends = ended_by(world, later) if later > 0 else ends
         early = ended_by(world, begin - int(world.rules.release < ENDED_AT))
@@ -137,7 +137,7 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
         if count > 0:
             _tell_size(world, source, record, count)
             if world.rules.release >= OWN_ENDS:
-                last = _last_on(world, record, place, count, now, going)
+                last = _last_on(world, record, (early, place), last, count, now, going)
             return start_after(world, last, now), count
     return -1, 0
 
@@ -190,10 +190,13 @@ def _take_away(world, record, avail, other):
 
 
 @kernel()
-def _last_on(world, record, ends, count, now, going):
-    """Return the job that ends last of those taken away that held a node chosen, without those that go."""
+def _last_on(world, record, places, last, count, now, going):
+    """Return the job that ends last of those taken away that held a node chosen, without those that go.
+
+    They are at the `places` by limits, from one to before the other. Where none held one, it is the `last`.
+    """
     running, scratch = world.running, world.scratch
-    for i in range(ends - 1, -1, -1):
+    for i in range(places[1] - 1, places[0] - 1, -1):
         job = running.by_limit[i]
         if going > 0 and goes(world, record, job, now):
             continue
@@ -201,7 +204,7 @@ def _last_on(world, record, ends, count, now, going):
             for c in range(count):
                 if scratch.chosen[c] == running.node[k]:
                     return job
-    return running.by_limit[ends - 1]
+    return last
 
 
 @kernel()

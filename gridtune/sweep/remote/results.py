@@ -298,6 +298,24 @@ class _RemoteFiles:
             if not name.endswith("/") and name not in manifest:
                 (folder / name).unlink(missing_ok=True)
 
+    def copy_journal(self, segments: dict[str, FileFacts], folder: Path) -> None:
+        """Bring the copy of a journal up to date; its time is that of the last segment."""
+        names, path, note = list(segments), folder / JOURNAL_NAME, folder / _COPIED
+        content = b""
+        try:
+            copied, before = json.loads(note.read_text(encoding="utf-8")), path.read_bytes()
+            count = len(copied["names"])
+            if copied["names"] == names[:count] and copied["sum"] == _checksum_of(before):
+                content, names = before, names[count:]
+        except (OSError, ValueError, KeyError, TypeError):
+            # There is no copy yet, or not a sound one.
+            pass
+        content += self.journal(names)
+        _replace_file(path, content)
+        _replace_file(note, json.dumps({"names": list(segments), "sum": _checksum_of(content)}).encode())
+        written = max(facts.written for facts in segments.values())
+        os.utime(path, ns=(written, written))
+
 
 def _replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, so that nobody reads half of it."""
@@ -411,28 +429,9 @@ def _copy(storage: Storage, wanted: tuple[str, ...]) -> SweepView:
         )
     folder = cache_folder() / "views" / _checksum_of(str(storage).encode())[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    _copy_journal(files, segments, folder)
+    files.copy_journal(segments, folder)
     files.fetch(files.manifest(), folder, wanted)
     return SweepView(str(storage), folder, _copy_status(storage, folder))
-
-
-def _copy_journal(files: _RemoteFiles, segments: dict[str, FileFacts], folder: Path) -> None:
-    """Bring the copy of a journal up to date; its time is that of the last segment."""
-    names, path, note = list(segments), folder / JOURNAL_NAME, folder / _COPIED
-    content = b""
-    try:
-        copied, before = json.loads(note.read_text(encoding="utf-8")), path.read_bytes()
-        count = len(copied["names"])
-        if copied["names"] == names[:count] and copied["sum"] == _checksum_of(before):
-            content, names = before, names[count:]
-    except (OSError, ValueError, KeyError, TypeError):
-        # There is no copy yet, or not a sound one.
-        pass
-    content += files.journal(names)
-    _replace_file(path, content)
-    _replace_file(note, json.dumps({"names": list(segments), "sum": _checksum_of(content)}).encode())
-    written = max(facts.written for facts in segments.values())
-    os.utime(path, ns=(written, written))
 
 
 def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:

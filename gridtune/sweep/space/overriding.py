@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,10 @@ def override(
     plan = plan_space(space)
     space = plan.space
     content = copy.deepcopy(dict(space.source.content))
+    overrides = _Overridden(plan, content)
     for name, values in settings.items():
         try:
-            _set(plan, content, name, list(values))
+            overrides.set(name, list(values))
         except SpaceError as fault:
             raise SpaceError(fault.message, field=f"--set {name}", hint=fault.hint) from None
     if objective is not None:
@@ -94,123 +96,114 @@ def trimmed_space(experiment: Experiment, *, quick: bool) -> PlannedSpace:
     return override(trimmed, experiment.quick or {}) if quick else trimmed
 
 
-def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[Any]) -> None:
-    space, fields = plan.space, plan.system.Parameters.model_fields
-    if name in space.dimensions:
-        if name not in content["dimensions"]:
-            raise SpaceError(
-                "it applies to no configuration that is left",
-                hint="the values that its `when` asks for are taken away by a `--set` before it",
+@dataclass(frozen=True)
+class _Overridden:
+    """The content of a space's file while values in it are overridden."""
+
+    plan: PlannedSpace
+    content: dict[str, Any]
+
+    def set(self, name: str, values: list[Any]) -> None:
+        """Override one name."""
+        space, fields = self.plan.space, self.plan.system.Parameters.model_fields
+        if name in space.dimensions:
+            if name not in self.content["dimensions"]:
+                raise SpaceError(
+                    "it applies to no configuration that is left",
+                    hint="the values that its `when` asks for are taken away by a `--set` before it",
+                )
+            return self._narrow(name, space.dimensions[name], values)
+        if name == _WORKLOAD or any(name in workload for workload in space.workloads):
+            return self._choose_workloads(name, values)
+        prefix, rest = name.split(".", 1) if "." in name else ("", name)
+        if prefix not in {"baseline", "replicates", "strategy"} and name not in fields:
+            hint = name_hint(
+                name,
+                [*space.dimensions, *space.fixed, *fields],
+                self.plan.system.Parameters.renamed_parameters,
             )
-        return _narrow(content, name, space.dimensions[name], values)
-    if name == _WORKLOAD or any(name in workload for workload in space.workloads):
-        return _choose_workloads(plan, content, name, values)
-    prefix, rest = name.split(".", 1) if "." in name else ("", name)
-    if prefix not in {"baseline", "replicates", "strategy"} and name not in fields:
-        hint = name_hint(
-            name, [*space.dimensions, *space.fixed, *fields], plan.system.Parameters.renamed_parameters
-        )
-        raise SpaceError(f"{plan.system.name} has no parameter {name!r}", hint=hint)
-    if len(values) != 1:
-        raise SpaceError(f"one value is needed, but got {len(values)}")
-    (value,) = values
-    if prefix == "baseline":
-        dimension = space.dimensions.get(rest)
-        if dimension is not None and value is not None and (dimension.grid or dimension.choice):
-            _check_within(dimension, value)
-        return _set_baseline(content, rest, value)
-    if prefix == "replicates":
-        kinds = ("seeds", "windows", "shakes", "amount")
-        if rest not in kinds:
-            raise SpaceError(f"there are no {rest!r} of replicates", hint=name_hint(rest, kinds))
-        # Shakes and their amount go together; any other kind stands alone.
-        shaken = rest in {"shakes", "amount"} and space.replicates.shakes is not None
-        stated = space.replicates.model_dump(exclude_none=True) if shaken else {}
-        content["replicates"] = {**stated, rest: value}
-    elif prefix == "strategy":
-        (kind, _, setting), strategy = rest.partition("."), content.get("strategy")
-        if not isinstance(strategy, dict) or kind not in strategy or not setting:
-            raise SpaceError(f"the space has no such setting; its strategy is {strategy or 'grid'}")
-        content["strategy"] = {**strategy, kind: {**(strategy[kind] or {}), setting: value}}
-    else:
-        content["fixed"] = {**(content.get("fixed") or {}), name: value}
-    return None
+            raise SpaceError(f"{self.plan.system.name} has no parameter {name!r}", hint=hint)
+        if len(values) != 1:
+            raise SpaceError(f"one value is needed, but got {len(values)}")
+        (value,) = values
+        if prefix == "baseline":
+            dimension = space.dimensions.get(rest)
+            if dimension is not None and value is not None and (dimension.grid or dimension.choice):
+                dimension.check_within(value)
+            return self._set_baseline(rest, value)
+        if prefix == "replicates":
+            kinds = ("seeds", "windows", "shakes", "amount")
+            if rest not in kinds:
+                raise SpaceError(f"there are no {rest!r} of replicates", hint=name_hint(rest, kinds))
+            # Shakes and their amount go together; any other kind stands alone.
+            shaken = rest in {"shakes", "amount"} and space.replicates.shakes is not None
+            stated = space.replicates.model_dump(exclude_none=True) if shaken else {}
+            self.content["replicates"] = {**stated, rest: value}
+        elif prefix == "strategy":
+            (kind, _, setting), strategy = rest.partition("."), self.content.get("strategy")
+            if not isinstance(strategy, dict) or kind not in strategy or not setting:
+                raise SpaceError(f"the space has no such setting; its strategy is {strategy or 'grid'}")
+            self.content["strategy"] = {**strategy, kind: {**(strategy[kind] or {}), setting: value}}
+        else:
+            self.content["fixed"] = {**(self.content.get("fixed") or {}), name: value}
+        return None
 
+    def _set_baseline(self, name: str, value: Any) -> None:
+        baseline = {**(self.content.get("baseline") or {}), name: value}
+        if value is None:
+            # It names nothing then, or that a dimension does not apply.
+            del baseline[name]
+        self.content["baseline"] = baseline
 
-def _set_baseline(content: dict[str, Any], name: str, value: Any) -> None:
-    baseline = {**(content.get("baseline") or {}), name: value}
-    if value is None:
-        # It names nothing then, or that a dimension does not apply.
-        del baseline[name]
-    content["baseline"] = baseline
+    def _narrow(self, name: str, dimension: Dimension, values: list[Any]) -> None:
+        """Narrow a dimension, and take away the others that no longer apply."""
+        wanted = [value for item in values for value in (item if isinstance(item, list) else [item])]
+        baseline = (self.content.get("baseline") or {}).get(name)
+        listed = dimension.grid or dimension.choice
+        for value in wanted:
+            dimension.check_within(value)
+        kept = [*wanted, baseline] if baseline is not None and baseline not in wanted else wanted
+        if listed is not None:
+            kept = [value for value in listed if value in kept]
+        written = self.content["dimensions"][name]
+        when = {"when": written["when"]} if isinstance(written, Mapping) and "when" in written else {}
+        kind = "grid" if dimension.grid is not None else "choice"
+        self.content["dimensions"] = {**self.content["dimensions"], name: {kind: kept, **when}}
+        self._drop_idle(name, kept)
 
+    def _drop_idle(self, name: str, values: list[Any]) -> None:
+        """Take away dimensions that apply only with values that another one no longer has."""
+        for other, written in list(self.content["dimensions"].items()):
+            condition = written.get("when", {}) if isinstance(written, Mapping) else {}
+            if name not in condition:
+                continue
+            wanted = condition[name] if isinstance(condition[name], list | tuple) else [condition[name]]
+            left = [value for value in wanted if value in values]
+            if left:
+                self.content["dimensions"][other] = {**written, "when": {**condition, name: left}}
+                continue
+            del self.content["dimensions"][other]
+            if other in (self.content.get("baseline") or {}):
+                self._set_baseline(other, None)
+            self._drop_idle(other, [])
 
-def _narrow(content: dict[str, Any], name: str, dimension: Dimension, values: list[Any]) -> None:
-    """Narrow a dimension, and take away the others that no longer apply."""
-    wanted = [value for item in values for value in (item if isinstance(item, list) else [item])]
-    baseline = (content.get("baseline") or {}).get(name)
-    listed = dimension.grid or dimension.choice
-    for value in wanted:
-        _check_within(dimension, value)
-    kept = [*wanted, baseline] if baseline is not None and baseline not in wanted else wanted
-    if listed is not None:
-        kept = [value for value in listed if value in kept]
-    written = content["dimensions"][name]
-    when = {"when": written["when"]} if isinstance(written, Mapping) and "when" in written else {}
-    kind = "grid" if dimension.grid is not None else "choice"
-    content["dimensions"] = {**content["dimensions"], name: {kind: kept, **when}}
-    _drop_idle(content, name, kept)
-
-
-def _check_within(dimension: Dimension, value: Any) -> None:
-    listed = dimension.grid or dimension.choice
-    if dimension.expression is not None:
-        hint = "give it under `fixed` in a space of its own"
-        raise SpaceError("an expression cannot be narrowed", hint=hint)
-    if listed is not None:
-        inside, hint = value in listed, name_hint(str(value), map(str, listed))
-    else:
-        low, high = dimension.extremes
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        inside, hint = number and low <= value <= high, f"they are from {low} to {high}"
-        if inside and dimension.integer is not None:
-            inside, hint = value == int(value), "they are whole numbers"
-    if not inside:
-        raise SpaceError(f"{value!r} is not among its values in this space", hint=hint)
-
-
-def _drop_idle(content: dict[str, Any], name: str, values: list[Any]) -> None:
-    """Take away dimensions that apply only with values that another one no longer has."""
-    for other, written in list(content["dimensions"].items()):
-        condition = written.get("when", {}) if isinstance(written, Mapping) else {}
-        if name not in condition:
-            continue
-        wanted = condition[name] if isinstance(condition[name], list | tuple) else [condition[name]]
-        left = [value for value in wanted if value in values]
-        if left:
-            content["dimensions"][other] = {**written, "when": {**condition, name: left}}
-            continue
-        del content["dimensions"][other]
-        if other in (content.get("baseline") or {}):
-            _set_baseline(content, other, None)
-        _drop_idle(content, other, [])
-
-
-def _choose_workloads(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[Any]) -> None:
-    space = plan.space
-    if name == _WORKLOAD:
-        found: list[Any] = [stratum.label for stratum in plan.strata]
-    else:
-        found = [workload.get(name) for workload in space.workloads]
-    for value in values:
-        if value not in found:
-            texts = [str(item) for item in dict.fromkeys(found) if item is not None]
-            raise SpaceError(f"no workload of this space has {value!r}", hint=name_hint(str(value), texts))
-    if not space.workloads:
-        return
-    # By place, as a space that was overridden before has fewer.
-    left = [workload for workload, value in zip(space.workloads, found, strict=True) if value in values]
-    content["workloads"] = [workload for workload in content["workloads"] if workload in left]
+    def _choose_workloads(self, name: str, values: list[Any]) -> None:
+        space = self.plan.space
+        if name == _WORKLOAD:
+            found: list[Any] = [stratum.label for stratum in self.plan.strata]
+        else:
+            found = [workload.get(name) for workload in space.workloads]
+        for value in values:
+            if value not in found:
+                texts = [str(item) for item in dict.fromkeys(found) if item is not None]
+                raise SpaceError(
+                    f"no workload of this space has {value!r}", hint=name_hint(str(value), texts)
+                )
+        if not space.workloads:
+            return
+        # By place, as a space that was overridden before has fewer.
+        left = [workload for workload, value in zip(space.workloads, found, strict=True) if value in values]
+        self.content["workloads"] = [workload for workload in self.content["workloads"] if workload in left]
 
 
 #: The folder in a sweep's where workloads are kept that were passed as objects.

@@ -112,6 +112,23 @@ class Dimension(SpacePart):
             return self.expression.extremes
         return self.grid or self.choice or self.uniform or self.loguniform or self.integer or ()
 
+    def check_within(self, value: Any) -> None:
+        """Refuse a value that is not among those of the dimension."""
+        listed = self.grid or self.choice
+        if self.expression is not None:
+            hint = "give it under `fixed` in a space of its own"
+            raise SpaceError("an expression cannot be narrowed", hint=hint)
+        if listed is not None:
+            inside, hint = value in listed, name_hint(str(value), map(str, listed))
+        else:
+            low, high = self.extremes
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            inside, hint = number and low <= value <= high, f"they are from {low} to {high}"
+            if inside and self.integer is not None:
+                inside, hint = value == int(value), "they are whole numbers"
+        if not inside:
+            raise SpaceError(f"{value!r} is not among its values in this space", hint=hint)
+
 
 class Replicates(SpacePart):
     """Repetitions of every configuration: exactly one of seeds, windows, shakes.

@@ -68,7 +68,6 @@ class BatchSystem(System):
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
         self._replays: LRUCache[Hashable, Schedule] = LRUCache(2)
-        self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(8)
 
     def file_checksums(self, parameters: BatchParameters) -> Mapping[str, str]:
         """Return the checksum of the trained policy."""
@@ -155,7 +154,10 @@ class BatchSystem(System):
         schedule = self._replayed(parameters, streams, load)
         workload = schedule.workload
         warmup, cooldown = parameters.left_out(len(workload), parameters.warmup, parameters.cooldown)
-        classes = self._classes(parameters, load)
+        classes: Mapping[str, str] | None = parameters.classes
+        if classes is None:
+            # By the whole log, so that windows agree.
+            classes = default_classes(load(str(parameters.reference)))
         metrics = evaluate(
             schedule,
             warmup=warmup,
@@ -203,15 +205,6 @@ class BatchSystem(System):
             return None
         sizes = partition_sizes(load(str(parameters.reference)), parameters.partition_sizes)
         return {str(number): size for number, size in sizes.items()}
-
-    def _classes(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, str]:
-        """Return the classes of jobs: those declared, or else by the whole log, so that windows agree."""
-        if parameters.classes is not None:
-            return parameters.classes
-        log = load(str(parameters.reference))
-        if log.checksum not in self._default_classes:
-            self._default_classes[log.checksum] = default_classes(log)
-        return self._default_classes[log.checksum]
 
     def _selected(self, parameters: BatchParameters, load: WorkloadLoader) -> Workload:
         """Return the selected jobs. The last eight selections are cached: cells of a block share them."""

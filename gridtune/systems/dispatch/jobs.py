@@ -7,15 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.parameters import STRETCH, DispatchParameters
 from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
 from gridtune.types import IntArray
-from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-#: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
-_STRETCH, _RESERVE = 3.0, 1.5
 #: Shortest and longest job over the mean.
 _SHORTEST, _LONGEST = 0.2, 1.8
 
@@ -104,36 +101,11 @@ def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Gene
     """Return the machines, with their changes; `rng` draws failures."""
     changes = Changes()
     if p.change_after and p.changed_factors is not None:
-        changes += Changes.of_speeds(int(_batch_starts(p)[p.change_after]), p.changed_factors)
+        changes += Changes.of_speeds(int(p.batch_starts()[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))
         changes += _failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
     return Machines(np.array(p.factors), np.full(len(p.factors), p.cpus), changes)
-
-
-def log_part(p: DispatchParameters, log: Workload) -> Workload:
-    """Return the part of a log that is run, in order of submission."""
-    workload, _ = clean(log, ("sort_submits",))
-    return workload if p.window is None else workload.part(p.window)
-
-
-def _batch_starts(p: DispatchParameters) -> IntArray:
-    """Return the second at which each batch of drawn jobs begins: shape (batches,).
-
-    A batch lasts three times as long as its arrivals, as in the paper; under a load above 2 longer, so that
-    the machines are empty before the next.
-    """
-
-    def period(jobs: int, load: float) -> int:
-        return round(_span(p, jobs, load) * max(_STRETCH, _RESERVE * load))
-
-    first = period(p.learning_jobs, p.learning_offered_load or p.offered_load)
-    return first + np.arange(p.batches, dtype=np.int64) * period(p.batch_jobs, p.offered_load)
-
-
-def _span(p: DispatchParameters, jobs: int, load: float) -> float:
-    """Return the seconds over which that many drawn jobs arrive."""
-    return jobs * p.mean_length / (p.capacity * load)
 
 
 def _drawn(
@@ -144,10 +116,10 @@ def _drawn(
     The jobs of a batch arrive within the first part of its time, those to learn from within all of it unless
     a load is given.
     """
-    learning = _span(p, p.learning_jobs, p.learning_offered_load or p.offered_load)
-    parts = [(0, p.learning_jobs, learning if p.learning_offered_load else learning * _STRETCH)]
-    own = _span(p, p.batch_jobs, p.offered_load)
-    parts += [(start, p.batch_jobs, own) for start in _batch_starts(p).tolist()]
+    learning = p.span(p.learning_jobs, p.learning_offered_load or p.offered_load)
+    parts = [(0, p.learning_jobs, learning if p.learning_offered_load else learning * STRETCH)]
+    own = p.span(p.batch_jobs, p.offered_load)
+    parts += [(start, p.batch_jobs, own) for start in p.batch_starts().tolist()]
     submit = np.concatenate(
         [start + np.sort(arrivals.integers(0, max(1, round(span)), jobs)) for start, jobs, span in parts]
     )

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import Count, LogParameters, Window, split_list
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
+from gridtune.types import IntArray
+from gridtune.workload.cleaning import clean
 from gridtune.workload.files import WorkloadReference
+from gridtune.workload.workload import Workload
 
+#: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
+STRETCH, _RESERVE = 3.0, 1.5
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
 
@@ -335,3 +341,25 @@ class DispatchParameters(InstanceParameters):
                 "a log has no pauses in which machines could change: set no change_after with a trace"
             )
         return self
+
+    def log_part(self, log: Workload) -> Workload:
+        """Return the part of a log that is run, in order of submission."""
+        workload, _ = clean(log, ("sort_submits",))
+        return workload if self.window is None else workload.part(self.window)
+
+    def batch_starts(self) -> IntArray:
+        """Return the second at which each batch of drawn jobs begins: shape (batches,).
+
+        A batch lasts three times as long as its arrivals, as in the paper; under a load above 2 longer, so
+        that the machines are empty before the next.
+        """
+
+        def period(jobs: int, load: float) -> int:
+            return round(self.span(jobs, load) * max(STRETCH, _RESERVE * load))
+
+        first = period(self.learning_jobs, self.learning_offered_load or self.offered_load)
+        return first + np.arange(self.batches, dtype=np.int64) * period(self.batch_jobs, self.offered_load)
+
+    def span(self, jobs: int, load: float) -> float:
+        """Return the seconds over which that many drawn jobs arrive."""
+        return jobs * self.mean_length / (self.capacity * load)

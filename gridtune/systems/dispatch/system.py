@@ -21,7 +21,7 @@ from gridtune.core.system import (
     starter_windows,
 )
 from gridtune.errors import require_module
-from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
+from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
     RENAMED_METRICS,
@@ -105,7 +105,7 @@ class DispatchSystem(System):
         """Run the jobs under the broker and under its reference; `tables` adds a row for each job."""
         p = parameters
         log = None if p.trace is None else load(*self.traces(p))
-        part = None if log is None else log_part(p, log)
+        part = None if log is None else p.log_part(log)
         drawing = ("arrivals", "lengths", "estimates", "deadlines")
         jobs = make_jobs(p, [streams(purpose) for purpose in drawing], part)
         # Both arms draw from streams of the same purposes, each from its beginning.

@@ -187,18 +187,12 @@ def _round_from(time, period):
 
 @kernel()
 def _rank(policy, order, place, jobs, limits):
-    """Move a job towards the front of those before it, which are in order, to where it belongs."""
+    """Move a job towards the front of those before it, which are in order, to where it belongs.
+
+    The smallest key goes first, of several the first to be submitted.
+    """
     index = order[place]
-    jobs[index].key = _key(policy, jobs[index], limits)
-    while place > 0 and _before(index, order[place - 1], jobs):
-        order[place] = order[place - 1]
-        place -= 1
-    order[place] = index
-
-
-@kernel()
-def _key(policy, job, limits):
-    """Return what jobs are ranked by: the smallest goes first, of several the first to be submitted."""
+    job = jobs[index]
     key = 0
     if policy <= _SJF and job.since != _NONE:
         key = _NONE  # without preemption, what runs goes on
@@ -213,7 +207,11 @@ def _key(policy, job, limits):
         key = attained if len(limits) == 0 else 0
         while key < len(limits) and attained >= limits[key]:
             key += 1
-    return key
+    job.key = key
+    while place > 0 and _before(index, order[place - 1], jobs):
+        order[place] = order[place - 1]
+        place -= 1
+    order[place] = index
 
 
 @kernel()

@@ -24,6 +24,7 @@ from gridtune.core.system import (
     SystemParameters,
     Window,
     WorkloadLoader,
+    read_metrics,
     split_list,
 )
 from gridtune.errors import SimulationError
@@ -113,17 +114,48 @@ class _GangsParameters(LogParameters):
             raise ValueError(f"restart={self.restart} must be shorter than round={self.round}")
         return self
 
+    def cut(self, jobs: Workload) -> Workload:
+        """Return the jobs of the window, and of these the first ones."""
+        jobs = jobs if self.window is None else jobs.part(self.window)
+        return jobs if self.first is None else jobs.first(self.first)
 
-_GAVEL = "Narayanan et al., OSDI 2020"
-_TIRESIAS = "Gu et al., NSDI 2019"
+    def size(self, jobs: Workload) -> int:
+        """Return the GPUs of the pool, or refuse it."""
+        size = self.gpus or jobs.machine_processors
+        if size is None:
+            raise SimulationError(
+                f"{jobs.name} does not say how many GPUs there are", field="gpus", hint="gpus=512"
+            )
+        if size % self.gpus_per_node:
+            raise SimulationError(
+                f"{size} GPUs are no whole nodes of {self.gpus_per_node}", field="gpus_per_node"
+            )
+        return size
+
+    def loaded(self, jobs: Workload) -> Workload:
+        """Return jobs with the offered load that is asked for, or refuse them."""
+        if len(jobs) == 0:
+            raise SimulationError(f"no job of {jobs.name} is left by the selection")
+        size, widest = self.size(jobs), int(jobs.processors.max())
+        if widest > size:
+            hint = "clean=default,drop_wider leaves such jobs out"
+            raise SimulationError(f"a job asks for {widest} of {size} GPUs", field="gpus", hint=hint)
+        if (jobs.processors * jobs.run_time.astype(np.float64)).sum() > _MOST_WORK:
+            raise SimulationError(f"jobs of {jobs.name} ask for more than 2^53 GPU-seconds", field="trace")
+        wanted = self.load or (_LOAD if self.trace is None else None)
+        if wanted is None:
+            return jobs
+        if jobs.submit_time[0] == jobs.submit_time[-1]:
+            raise SimulationError(
+                f"all jobs of {jobs.name} are submitted at once: no load fits", field="load"
+            )
+        return jobs.scale_load(wanted / _offered(jobs.submit_time, jobs.run_time, jobs.processors, size))
+
+
 #: GPUs and offered load of jobs without a log, and how many there are.
 _GPUS, _LOAD, _JOBS = 64, 0.8, 5000
 #: GPU-seconds that jobs may ask for together: sums of them stay exact.
 _MOST_WORK = 2**53
-
-
-def _jct_of(jobs: str) -> Measure:
-    return Measure.own("s", "min", f"mean of end − submission over the jobs {jobs}; undefined without any")
 
 
 class GangsSystem(System):
@@ -137,32 +169,7 @@ class GangsSystem(System):
     name: ClassVar[str] = "gangs"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = _GangsParameters
-    metrics: ClassVar[Mapping[str, Measure]] = {
-        "jct_mean": Measure(
-            "s", "min", "job completion time: mean of end − submission", source=f"{_GAVEL} section 7"
-        ),
-        "jct_median": Measure("s", "min", "median of end − submission", source=f"{_TIRESIAS} section 5"),
-        "jct_p99": Measure.own("s", "min", "99 % quantile of end − submission"),
-        "jct_max": Measure.own("s", "min", "longest end − submission"),
-        "jct_mean_single": _jct_of("of one GPU"),
-        "jct_mean_node": _jct_of("of two GPUs to as many as a node has"),
-        "jct_mean_wide": _jct_of("of more GPUs than a node has"),
-        "jct_mean_short": _jct_of("whose run time is at most the median"),
-        "jct_mean_long": _jct_of("whose run time is at least the 90 % quantile"),
-        "wait_mean": Measure.own("s", "min", "mean of end − submission − seconds with GPUs"),
-        "makespan": Measure("s", "min", "last end − first submission", source=f"{_GAVEL} section 4.2"),
-        "utilisation": Measure.own(
-            "1", "max", "GPU-seconds that jobs had up to the last submission, restarts too, over the pool's"
-        ),
-        "preemptions": Measure.own(
-            "1", "min", "how often a job loses its GPUs before its end, preempted or moved; mean over jobs"
-        ),
-        "offered_load": Measure.own(
-            "1", "none", "Σ GPUs · run time over what the pool can do from the first to the last submission"
-        ),
-        "jobs": Measure.own("jobs", "none", "jobs that were submitted"),
-        "gpus": Measure.own("GPUs", "none", "GPUs of the pool"),
-    }
+    metrics, _ = read_metrics(__file__, Measure)
     watched_metrics: ClassVar[tuple[str, ...]] = (
         *("jct_mean_single", "jct_mean_node", "jct_mean_wide", "jct_mean_short", "jct_mean_long"),
         *("jct_p99", "jct_max"),
@@ -178,7 +185,7 @@ class GangsSystem(System):
     def preflight(self, parameters: _GangsParameters, load: WorkloadLoader) -> None:
         """Refuse pools that are too small for a job, and logs that do not say what is needed."""
         if parameters.trace is not None:
-            _loaded(self._selected(parameters, load), parameters)
+            parameters.loaded(self._selected(parameters, load))
 
     def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose the policies, and queues of a GPU-hour for the one that uses them."""
@@ -204,7 +211,7 @@ class GangsSystem(System):
         """Run the jobs to their ends; `tables` adds a row for each job, and one for each stay on a node."""
         p = parameters
         if p.trace is None:
-            jobs = _cut(_draw_jobs(p.drawn_jobs or _JOBS, streams("jobs")), p)
+            jobs = p.cut(_draw_jobs(p.drawn_jobs or _JOBS, streams("jobs")))
         else:
             jobs = self._selected(p, load)
             if p.drawn_jobs is not None:
@@ -213,8 +220,8 @@ class GangsSystem(System):
                 gap = float(jobs.submit_time[-1] - jobs.submit_time[0]) / len(jobs)
                 drawn = jobs.take(rng.integers(len(jobs), size=p.drawn_jobs))
                 jobs = drawn.submitted(_arrivals(p.drawn_jobs, gap, rng))
-        jobs = _loaded(jobs, p)
-        submit, gpus, pool = jobs.submit_time - jobs.submit_time[0], jobs.processors, _size(jobs, p)
+        jobs = p.loaded(jobs)
+        submit, gpus, pool = jobs.submit_time - jobs.submit_time[0], jobs.processors, p.size(jobs)
         clock = GpuPool(pool // p.gpus_per_node, p.gpus_per_node, p.round, p.restart)
         gangs = simulate(submit, jobs.run_time, gpus, p.policy, clock, queues=p.queues, spans=tables)
         rows = {}
@@ -233,10 +240,15 @@ class GangsSystem(System):
         log = load(str(p.reference))
         key = (log.checksum, p.gpus, p.rules, p.partition, p.window, p.first)
         if key not in self._selections:
-            jobs, _ = clean(_with_gpus(log), p.rules, processors=p.gpus)
+            gpus = np.maximum(log.column("requested_gpus"), log.column("allocated_gpus"))
+            if (gpus > 0).any():
+                # Jobs with GPUs, and these as their processors.
+                log = replace(log.take(gpus > 0), machine_processors=None)
+                log = replace(log, columns={**log.columns, "requested_processors": gpus[gpus > 0]})
+            jobs, _ = clean(log, p.rules, processors=p.gpus)
             if p.partition is not None:
                 jobs = jobs.for_partition(p.partition)
-            self._selections[key] = _cut(jobs, p)
+            self._selections[key] = p.cut(jobs)
         return self._selections[key]
 
 
@@ -258,50 +270,6 @@ def _draw_jobs(count: int, rng: np.random.Generator) -> Workload:
 def _arrivals(count: int, gap: float, rng: np.random.Generator) -> IntArray:
     """Draw the submissions of a Poisson process with this mean gap, whole seconds."""
     return rng.exponential(gap, count).cumsum().astype(np.int64)
-
-
-def _with_gpus(jobs: Workload) -> Workload:
-    """Return the jobs with GPUs, and these as their processors, where a log says GPUs beside processors."""
-    gpus = np.maximum(jobs.column("requested_gpus"), jobs.column("allocated_gpus"))
-    if not (gpus > 0).any():
-        return jobs
-    jobs = replace(jobs.take(gpus > 0), machine_processors=None)
-    return replace(jobs, columns={**jobs.columns, "requested_processors": gpus[gpus > 0]})
-
-
-def _cut(jobs: Workload, p: _GangsParameters) -> Workload:
-    jobs = jobs if p.window is None else jobs.part(p.window)
-    return jobs if p.first is None else jobs.first(p.first)
-
-
-def _size(jobs: Workload, p: _GangsParameters) -> int:
-    """Return the GPUs of the pool, or refuse it."""
-    size = p.gpus or jobs.machine_processors
-    if size is None:
-        raise SimulationError(
-            f"{jobs.name} does not say how many GPUs there are", field="gpus", hint="gpus=512"
-        )
-    if size % p.gpus_per_node:
-        raise SimulationError(f"{size} GPUs are no whole nodes of {p.gpus_per_node}", field="gpus_per_node")
-    return size
-
-
-def _loaded(jobs: Workload, p: _GangsParameters) -> Workload:
-    """Return jobs with the offered load that is asked for, or refuse them."""
-    if len(jobs) == 0:
-        raise SimulationError(f"no job of {jobs.name} is left by the selection")
-    size, widest = _size(jobs, p), int(jobs.processors.max())
-    if widest > size:
-        hint = "clean=default,drop_wider leaves such jobs out"
-        raise SimulationError(f"a job asks for {widest} of {size} GPUs", field="gpus", hint=hint)
-    if (jobs.processors * jobs.run_time.astype(np.float64)).sum() > _MOST_WORK:
-        raise SimulationError(f"jobs of {jobs.name} ask for more than 2^53 GPU-seconds", field="trace")
-    wanted = p.load or (_LOAD if p.trace is None else None)
-    if wanted is None:
-        return jobs
-    if jobs.submit_time[0] == jobs.submit_time[-1]:
-        raise SimulationError(f"all jobs of {jobs.name} are submitted at once: no load fits", field="load")
-    return jobs.scale_load(wanted / _offered(jobs.submit_time, jobs.run_time, jobs.processors, size))
 
 
 def _offered(submit: IntArray, run_time: IntArray, gpus: IntArray, size: int) -> float:

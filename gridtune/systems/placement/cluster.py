@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from gridtune.errors import SimulationError
-from gridtune.types import IntArray
+from gridtune.types import FloatArray, IntArray
 
 #: Parts of a GPU: 1,000 are one.
 MILLI = 1000
@@ -53,9 +53,9 @@ class GpuNodes:
         return len(self.cpus)
 
     @property
-    def gpu_capacity(self) -> IntArray:
+    def gpu_capacity(self) -> int:
         """Thousandths of GPUs that each node has."""
-        return self.gpus * MILLI
+        return int(self.gpus.sum()) * MILLI
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,26 @@ class Pods:
         """Return the distinct requests and, for each pod, the index of its own."""
         distinct, of = np.unique(np.column_stack(self._columns), axis=0, return_inverse=True)
         return Pods(*np.ascontiguousarray(distinct.T)), of.reshape(-1).astype(np.int64)
+
+    def arrivals(self, demand: float, rng: np.random.Generator) -> IntArray:
+        """Return the indices of pods in order of arrival, as many as ask for that many thousandths of GPUs.
+
+        All pods come once in random order; if that is not enough, drawn ones follow; if it is too much, the
+        last ones are left out.
+        """
+        order = rng.permutation(len(self))
+        while self.demand[order].sum() < demand:
+            order = np.concatenate([order, rng.integers(len(self), size=len(self))])
+        enough = np.searchsorted(np.cumsum(self.demand[order]), demand)
+        return order[: enough + 1].astype(np.int64)
+
+    def typical(self, share: float) -> tuple[Pods, FloatArray]:
+        """Return the most frequent requests that make up that share of pods, and how frequent each is."""
+        requests, of = self.without_memory().classes()
+        counts = np.bincount(of)
+        order = np.argsort(-counts, kind="stable")
+        kept = order[: np.searchsorted(np.cumsum(counts[order]), share * len(self)) + 1]
+        return requests.take(kept), counts[kept] / counts[kept].sum()
 
 
 def read_nodes(path: Path) -> GpuNodes:

@@ -149,7 +149,7 @@ def _place(rule, whole, nodes, classes, arrivals, typical, draws, placed, used):
         for gpu in range(MOST_GPUS):
             if used[pod] >> gpu & 1:
                 left[gpu] -= share[of]
-        kinds[best, _kind(gpus[of], share[of])] += 1
+        kinds[best, gpus[of] if share[of] >= MILLI else 0] += 1
         scores[:, best] = np.nan
 
 
@@ -158,12 +158,6 @@ def _drawn(score, draw):
     """Return the index of a drawn one of those that fit; 0 if none does."""
     fitting = np.flatnonzero(score != _DOES_NOT_FIT)
     return fitting[int(draw * len(fitting))] if len(fitting) else 0
-
-
-@kernel()
-def _kind(gpus, share):
-    """Return 0 for a pod that shares a GPU, else its number of GPUs."""
-    return 0 if share < MILLI else gpus
 
 
 @kernel()
@@ -192,7 +186,8 @@ def _score(rule, whole, nodes, classes, of, node, typical, kinds):
         of_cpus = free_cpus[node] / _LARGE_CPUS * cpus[of] / _LARGE_CPUS
         score = 100.0 - 50.0 * (of_cpus + total / _LARGE_GPUS * demand / _LARGE_GPUS)
     elif rule == _CLUSTERING and gpus[of] > 0:
-        score = _clustering(kinds[node], _kind(gpus[of], share[of])) + 25.0 * (1.0 - total / _LARGE_GPUS)
+        own = gpus[of] if share[of] >= MILLI else 0
+        score = _clustering(kinds[node], own) + 25.0 * (1.0 - total / _LARGE_GPUS)
     elif rule == _PACKING and gpus[of] > 0:
         score = _packing(left, has[node], bits)
     elif rule == _FGD:

@@ -11,11 +11,20 @@ from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import Count, Measure, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    Count,
+    Measure,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+    read_metrics,
+)
 from gridtune.errors import SimulationError
 from gridtune.systems.placement.cluster import GpuNodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
 from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import FloatArray
 from gridtune.workload.catalogue import resolve_trace
 
 
@@ -71,9 +80,6 @@ class _PlacementParameters(SystemParameters):
         return self
 
 
-_PAPER = "Weng et al., ATC 2023"
-
-
 class PlacementSystem(System):
     """Pods on the nodes of a cluster whose GPUs can be shared.
 
@@ -84,34 +90,7 @@ class PlacementSystem(System):
     name: ClassVar[str] = "placement"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = _PlacementParameters
-    metrics: ClassVar[Mapping[str, Measure]] = {
-        "gpu_allocation": Measure(
-            "1",
-            "max",
-            "GPUs given to pods over those of the cluster, at the end",
-            source=f"{_PAPER} figure 9",
-        ),
-        "gpu_allocation_at_capacity": Measure.own(
-            "1",
-            "max",
-            "GPUs given to pods over those of the cluster, once pods have asked for as many GPUs as it has",
-        ),
-        "gpu_fragmentation": Measure(
-            "1",
-            "min",
-            "Σ over nodes and typical pods of p · free GPUs that such a pod cannot use, over all GPUs",
-            source=f"{_PAPER} section 4.1",
-        ),
-        "first_refusal": Measure.own(
-            "1",
-            "max",
-            "GPUs asked for, over those of the cluster, when no node held a pod for the first time",
-        ),
-        "pods_refused": Measure.own("1", "min", "pods that no node could hold, over all pods"),
-        "cpu_allocation": Measure.own("1", "none", "processors given to pods over those of the cluster"),
-        "gpus": Measure.own("GPUs", "none", "GPUs of the cluster"),
-        "pods": Measure.own("pods", "none", "pods that arrived"),
-    }
+    metrics, _ = read_metrics(__file__, Measure)
 
     def __init__(self) -> None:
         self._clusters: LRUCache[tuple[str, ...], tuple[GpuNodes, Pods]] = LRUCache(4)
@@ -136,7 +115,7 @@ class PlacementSystem(System):
         """Compile the rules, by placing a few pods."""
         rng = np.random.default_rng(0)
         pods = draw_pods(20, rng)
-        place(draw_nodes(2), pods, "fgd", rng, _typical(pods, 0.95))
+        place(draw_nodes(2), pods, "fgd", rng, pods.typical(0.95))
 
     def run(
         self, parameters: _PlacementParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -147,8 +126,8 @@ class PlacementSystem(System):
             nodes, pods = draw_nodes(p.drawn_nodes), draw_pods(p.drawn_pods, streams("pods"))
         else:
             nodes, pods = self._read(p)
-        order = _arrivals(pods, p.demand * _capacity(nodes), streams("arrivals"))
-        arrivals, typical = pods.take(order), _typical(pods, p.typical_share)
+        order = pods.arrivals(p.demand * nodes.gpu_capacity, streams("arrivals"))
+        arrivals, typical = pods.take(order), pods.typical(p.typical_share)
         placement = place(nodes, arrivals, p.rule, streams("choices"), typical, whole_scores=p.whole_scores)
         rows = {}
         if tables:
@@ -163,37 +142,11 @@ class PlacementSystem(System):
         return self._clusters[key]
 
 
-def _capacity(nodes: GpuNodes) -> int:
-    return int(nodes.gpu_capacity.sum())
-
-
-def _arrivals(pods: Pods, demand: float, rng: np.random.Generator) -> IntArray:
-    """Return the indices of pods in order of arrival, as many as ask for that many thousandths of GPUs.
-
-    All pods come once in random order; if that is not enough, drawn ones follow; if it is too much, the last
-    ones are left out.
-    """
-    order = rng.permutation(len(pods))
-    while pods.demand[order].sum() < demand:
-        order = np.concatenate([order, rng.integers(len(pods), size=len(pods))])
-    enough = np.searchsorted(np.cumsum(pods.demand[order]), demand)
-    return order[: enough + 1].astype(np.int64)
-
-
-def _typical(pods: Pods, share: float) -> tuple[Pods, FloatArray]:
-    """Return the most frequent requests that make up that share of pods, and how frequent each of them is."""
-    requests, of = pods.without_memory().classes()
-    counts = np.bincount(of)
-    order = np.argsort(-counts, kind="stable")
-    kept = order[: np.searchsorted(np.cumsum(counts[order]), share * len(pods)) + 1]
-    return requests.take(kept), counts[kept] / counts[kept].sum()
-
-
 def _measure(
     nodes: GpuNodes, pods: Pods, placement: Placement, typical: tuple[Pods, FloatArray]
 ) -> Mapping[str, float]:
     """Return the metrics of a placement of pods, given in order of arrival."""
-    capacity, placed = _capacity(nodes), placement.node >= 0
+    capacity, placed = nodes.gpu_capacity, placement.node >= 0
     asked, given = np.cumsum(pods.demand), np.cumsum(np.where(placed, pods.demand, 0))
     full = min(int(np.searchsorted(asked, capacity)), len(pods) - 1)
     refused = np.flatnonzero(~placed)

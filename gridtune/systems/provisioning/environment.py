@@ -25,7 +25,7 @@ from gridtune.systems.provisioning.planning.placement import (
     SlotColumns,
     new_workspace,
 )
-from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem, most_at_once
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
 from gridtune.systems.provisioning.system import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
@@ -236,7 +236,7 @@ def _step(pool, state, actions, begins, drawn):
 def _facts(problem: PlanProblem) -> tuple[float, ...]:
     workflow, slots = problem.workflow, problem.slots
     makespan = makespan_bound(workflow, slots, now=problem.now)
-    free = most_at_once(slots, together=True)
+    free = slots.most_at_once(together=True)
     # A bound of 0 (nothing takes time, nothing has a price) would divide.
     bounds = (max(cost_bound(workflow, slots), 1.0), max(makespan, 1.0))
     widths = (float(workflow.widest), float(free.max()))

@@ -25,9 +25,9 @@ from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem, most_at_once
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans, select_plan
-from gridtune.systems.provisioning.search.genetic import Memetic, Moga, Nsga2, Nsga3, RandomSearch, Search
+from gridtune.systems.provisioning.search.genetic import KINDS
 from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 from gridtune.workload.catalogue import resolve_trace
@@ -362,7 +362,7 @@ def _plan_problem(
     """Return the choice among the slots on offer; None if random ones are always too narrow for a task."""
     p = parameters
     if p.offers == "poisson" and workflow.widest <= max(p.slot_sites):
-        widths = most_at_once(slots, together=p.cross_slot != "never")
+        widths = slots.most_at_once(together=p.cross_slot != "never")
         if workflow.widest > widths.max(initial=0):
             return None
     return PlanProblem(
@@ -432,11 +432,18 @@ def _run_search(
     """Return the front of a cell's search; that of a few plans where simple rules choose the slots."""
     p = parameters
     if p.search == "exact":
-        return enumerate_front(problem, record=True)
-    archive = Archive(len(problem), record=True)
+        return enumerate_front(problem)
     if p.search in SEARCHES:
-        search = _new_search(p, problem, rng)
-        search.archive = archive
+        options: dict[str, Any] = {"population": p.population, "release": p.release}
+        if p.search == "memetic":
+            options["offspring"] = p.population
+        elif p.search != "random":
+            options["seeding"] = p.seeded
+        if p.search == "moga":
+            rate = min(1.0, p.mutation / len(problem))
+            options |= {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
+            options["mutation_rate"] = rate
+        search = KINDS[p.search](problem, rng, **options)
         return search.run(p.evaluations or p.population * p.iterations)
     if p.search == "pilot":  # each slot is a job, and one of them is submitted
         plans = np.eye(len(problem), dtype=np.bool_)
@@ -450,26 +457,6 @@ def _run_search(
         costs, plans = problem.evaluate_released(plans)
     else:
         costs = problem.evaluate(plans)
+    archive = Archive(len(problem))
     archive.add(costs, plans)
     return archive
-
-
-def _new_search(p: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Search:
-    if p.search == "random":
-        return RandomSearch(problem, rng, population=p.population, release=p.release)
-    if p.search == "memetic":
-        size = {"population": p.population, "offspring": p.population}
-        return Memetic(problem, rng, **size, release=p.release)
-    if p.search == "moga":
-        return Moga(
-            problem,
-            rng,
-            population=p.population,
-            crossover_points=p.crossover_points,
-            crossover_rate=p.crossover_rate,
-            mutation_rate=min(1.0, p.mutation / len(problem)),
-            seeding=p.seeded,
-            release=p.release,
-        )
-    kind = Nsga2 if p.search == "nsga2" else Nsga3
-    return kind(problem, rng, population=p.population, seeding=p.seeded, release=p.release)

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators import generator
@@ -79,10 +80,6 @@ class _Bursts(NamedTuple):
 BATCH_BURSTS, INTERACTIVE_BURSTS = _Bursts(1.07, 60, 300.0), _Bursts(0.97, 83, 2.0)
 
 
-def _normal(x: FloatArray) -> FloatArray:
-    return np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x])
-
-
 def _quantiles(grid: FloatArray, law: FloatArray, count: int) -> IntArray:
     """Return `count` evenly spaced quantiles of a law that is given on a grid and cut off at its ends."""
     share = (law - law[0]) / (law[-1] - law[0])
@@ -94,13 +91,13 @@ def _interactive_times(count: int) -> IntArray:
     """Return the run times of `count` interactive jobs, ascending, seconds."""
     grid = np.linspace(0.5, INTERACTIVE_BELOW - 0.5, 4000)
     short = 1.0 - np.exp(-grid / SHORT_MEAN)
-    usual = _normal(np.log(grid / USUAL_MEDIAN) / USUAL_SPREAD)
+    usual = ndtr(np.log(grid / USUAL_MEDIAN) / USUAL_SPREAD)
     times = _quantiles(grid, SHORT_SHARE * short + (1.0 - SHORT_SHARE) * usual, count)
     return np.clip(times, 1, INTERACTIVE_BELOW - 1)
 
 
 @generator("egee")
-def egee(
+def _egee(
     *,
     jobs: int,
     seed: int,
@@ -123,12 +120,11 @@ def egee(
         bursts over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
     """
     check_range("processors", processors, 1, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
+    check_range("load", load, high=100.0, above=0.0)
     short = round(INTERACTIVE_SHARE * jobs)
     grid = np.geomspace(INTERACTIVE_BELOW, LONGEST, 8000)
-    most = _normal(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
-    stretched = _normal(np.log(grid / (STRETCH * BATCH_MEDIAN)) / BATCH_SPREAD)
+    most = ndtr(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
+    stretched = ndtr(np.log(grid / (STRETCH * BATCH_MEDIAN)) / BATCH_SPREAD)
     below = (1.0 - STRETCHED_SHARE) * most + STRETCHED_SHARE * stretched
     batch = _Class(seed, "batch", _quantiles(grid, below, jobs - short), BATCH_BURSTS)
     prompt = _Class(seed, "interactive", _interactive_times(short), INTERACTIVE_BURSTS)
@@ -136,7 +132,7 @@ def egee(
     run = np.concatenate([batch_run, prompt.run_times()])
     burst = np.concatenate([batch.burst, prompt.burst + batch.bursts])
     offset = np.concatenate([batch.offset, prompt.offset])
-    leader = _leaders(stream(seed, "following"), batch, prompt)
+    leader = batch.leaders(stream(seed, "following"), prompt)
     after = stream(seed, "following time").exponential(1.0, prompt.bursts) * FOLLOWING_TIME
     week = office_week(NIGHT, WEEKEND)
     usual = USUAL_GAP * jobs
@@ -213,6 +209,15 @@ class _Class:
         assigned[order] = self._times
         return assigned
 
+    def leaders(self, rng: np.random.Generator, prompt: _Class) -> IntArray:
+        """Return the batch burst that each interactive burst follows, -1 for none."""
+        follows = rng.random(prompt.bursts) < FOLLOWING
+        if self.bursts == 0:
+            return np.full(prompt.bursts, -1)
+        # The burst of a random job: one with more jobs is drawn more often.
+        drawn = self.burst[rng.integers(len(self.burst), size=prompt.bursts)]
+        return np.where(follows, drawn, -1)
+
 
 def _in_system(submit: FloatArray, run: IntArray, processors: int) -> Callable[[FloatArray], IntArray]:
     """Return a function of instants: the jobs that wait or run then under first come, first served."""
@@ -244,16 +249,6 @@ def _least_loaded(
     missing = rng.random(bursts) >= CHOICES - (most - 1)
     loads[missing, most - 1] = np.iinfo(np.int64).max
     return np.asarray(drawn[np.arange(bursts), loads.argmin(axis=1)])
-
-
-def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class) -> IntArray:
-    """Return the batch burst that each interactive burst follows, -1 for none."""
-    follows = rng.random(prompt.bursts) < FOLLOWING
-    if batch.bursts == 0:
-        return np.full(prompt.bursts, -1)
-    # The burst of a random job: one with more jobs is drawn more often.
-    drawn = batch.burst[rng.integers(len(batch.burst), size=prompt.bursts)]
-    return np.where(follows, drawn, -1)
 
 
 def _owners(seed: int, bursts: int) -> tuple[IntArray, IntArray]:

@@ -18,7 +18,6 @@ from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
     SiteModel,
     build_jobs,
-    new_site,
     work_by_vo,
 )
 from gridtune.systems.responsive.simulator.state import GridSite
@@ -86,7 +85,9 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
             reset_site(site)
         else:
             memory, done = site.state.memory[0], site.state.memory[0].done
-            size = _size_of(site, actions[index, 1])
+            size = memory.target if site.model[0].scaler != 0 else site.state.options[0]
+            if actions[index, 1] > 0:
+                size = site.sizes[actions[index, 1] - 1]
             if memory.tick_due:
                 request_size(site, size)
             else:
@@ -108,14 +109,6 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
             _show_tick(site, rows, observed, index)
         else:
             _show(site, rows, observed, index)
-
-
-@kernel()
-def _size_of(site, number):
-    """Return a pool size by its number: 0 is the present one."""
-    if number == 0:
-        return site.state.memory[0].target if site.model[0].scaler != 0 else site.state.options[0]
-    return site.sizes[number - 1]
 
 
 @kernel()
@@ -266,7 +259,7 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         if self._episode == 0:
             raise SimulationError("there are no jobs")
         model = model or SiteModel()
-        one = new_site(self._jobs.take(slice(0, self._episode)), model)
+        one = self._jobs.take(slice(0, self._episode)).new_site(model)
         self._sites = one._replace(jobs=stacked(one.jobs, num_envs), state=stacked(one.state, num_envs))
         self._weight, self._at_start = weight, reward == "start"
         features, options = int(feature_count(one)), len(one.sizes) + 1

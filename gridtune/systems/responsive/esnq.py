@@ -12,7 +12,6 @@ from pydantic import Field, create_model, model_validator
 
 from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
@@ -67,6 +66,35 @@ class _ESNQParameters(_CellParameters):
         values = {name: getattr(self, name) for name in (*_OF_CELLS, "policy")}
         sweeps = self.iterations - (values["pretraining_sweeps"] != 0)
         return ResponsiveParameters.model_validate({**values, "sweeps": sweeps, "iterations": self.fits})
+
+    def choose_jobs(self, workload: Workload) -> _ChosenJobs:
+        """Hold out the last jobs, or if nobody waits there the part as long with the longest waits."""
+        cell = self.cell
+        first, _ = split_log(workload, cell)
+        cores, cut = cell.size_of(workload.machine_processors), round((1 - self.held_out) * len(first))
+        length = len(first) - cut
+        if length == 0:
+            return self.jobs_and_model(first, first, cores)
+        every, parts = np.arange(len(first)), []
+        for begin in range(cut, -1, -length):
+            held_out = every[begin : begin + length]
+            learned_on = first.take(np.delete(every, held_out))
+            parts.append(self.jobs_and_model(learned_on, first.take(held_out), cores))
+            if parts[0].wait > 0:
+                break
+        return max(parts, key=lambda part: part.wait)
+
+    def jobs_and_model(self, learned_on: Workload, held_out: Workload, cores: int) -> _ChosenJobs:
+        """Return jobs to learn on and jobs that were held out, and how long the latter wait."""
+        cell = self.cell
+        first, second = site_jobs(learned_on, held_out, cell)
+        model = cell.site_model(cores)
+        # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
+        if model.elastic or not self.held_out:
+            return _ChosenJobs(first, second, model, math.inf)
+        waits = replay(second, model, "fcfs").start - second.submit - model.start_latency
+        wait = float(waits[counted_jobs(len(second), cell.left_out)].mean())
+        return _ChosenJobs(first, second, model, wait)
 
 
 class _ChosenJobs(NamedTuple):
@@ -143,7 +171,7 @@ class ResponsiveESNQ(Training):
 
         cell = parameters.cell
         _, held_out, model, _ = self._chosen_jobs(parameters, load)
-        site = play(policy_of(algorithm), held_out, model, headroom=cell.headroom or 0.0)
+        site = policy_of(algorithm).play(held_out, model, headroom=cell.headroom or 0.0)
         outcome = SiteReplay.of(site)
         metrics = measure_site(held_out, outcome, weight=cell.weight, left_out=cell.left_out)
         reward = "rigid_reward_mean" if cell.site == "rigid" else "elastic_reward_mean"
@@ -161,37 +189,5 @@ class ResponsiveESNQ(Training):
         """Return the jobs to learn on and to evaluate on; every evaluation of a training asks for them."""
         workload = self._system.selected(parameters.cell, load)
         if self._last is None or self._last[0] is not workload or self._last[1] != parameters:
-            self._last = workload, parameters, _choose_jobs(workload, parameters)
+            self._last = workload, parameters, parameters.choose_jobs(workload)
         return self._last[2]
-
-
-def _choose_jobs(workload: Workload, parameters: _ESNQParameters) -> _ChosenJobs:
-    """Hold out the last jobs, or if nobody waits there the part as long with the longest waits."""
-    cell = parameters.cell
-    first, _ = split_log(workload, cell)
-    cores, cut = cell.size_of(workload.machine_processors), round((1 - parameters.held_out) * len(first))
-    length = len(first) - cut
-    if length == 0:
-        return _jobs_and_model(first, first, parameters, cores)
-    every, parts = np.arange(len(first)), []
-    for begin in range(cut, -1, -length):
-        held_out = every[begin : begin + length]
-        learned_on = first.take(np.delete(every, held_out))
-        parts.append(_jobs_and_model(learned_on, first.take(held_out), parameters, cores))
-        if parts[0].wait > 0:
-            break
-    return max(parts, key=lambda part: part.wait)
-
-
-def _jobs_and_model(
-    learned_on: Workload, held_out: Workload, parameters: _ESNQParameters, cores: int
-) -> _ChosenJobs:
-    cell = parameters.cell
-    first, second = site_jobs(learned_on, held_out, cell)
-    model = cell.site_model(cores)
-    # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
-    if model.elastic or not parameters.held_out:
-        return _ChosenJobs(first, second, model, math.inf)
-    waits = replay(second, model, "fcfs").start - second.submit - model.start_latency
-    wait = float(waits[counted_jobs(len(second), cell.left_out)].mean())
-    return _ChosenJobs(first, second, model, wait)

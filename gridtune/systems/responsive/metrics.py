@@ -6,14 +6,13 @@ fills at the beginning and drains at the end. Decisions are those of the jobs th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.system import Direction, Measure, RenamedMetric
+from gridtune.core.system import Measure, read_metrics
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteJobs
 
@@ -22,100 +21,8 @@ from gridtune.systems.responsive.simulator.site import SiteJobs
 LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
 #: A wait that interactive users accept, seconds (Perez et al. 2010, section 2.2).
 PROMPT = 120
-PEREZ_2009 = "Perez et al., “Responsive Elastic Computing”, GMAC 2009"
-PEREZ_2010 = "Perez et al., ESN-FQ for grid scheduling, 2010"
-FISHER = "Fisher 1981, doi 10.1287/mnsc.27.1.1"
-
-
-_OF_W, _OF_WAIT = f"{PEREZ_2009}, eq. 1 and section 5.2", f"{PEREZ_2009}, section 5.2 (queuing delay)"
-_OF_PROMPT = f"{PEREZ_2010}, sections 2.2 and 5.2"
-#: The measures of a class of jobs: name, unit, goal, formula and source.
-_OF_CLASS: tuple[tuple[str, str, Direction, str, str], ...] = (
-    ("responsiveness_mean", "1", "max", "mean W over {} jobs, W = run/(run + wait)", _OF_W),
-    ("responsiveness_std", "1", "min", "standard deviation of W over {} jobs", _OF_W),
-    ("responsiveness_above_09", "1", "max", "#{{{0} jobs with W > 0.9}} / #{{{0} jobs}}", _OF_W),
-    ("wait_mean", "s", "min", "mean wait over {} jobs", _OF_WAIT),
-    ("wait_std", "s", "min", "standard deviation of the wait over {} jobs", _OF_WAIT),
-    ("wait_below_120", "1", "max", "#{{{0} jobs with a wait below 120 s}} / #{{{0} jobs}}", _OF_PROMPT),
-    ("wait_p95", "s", "min", "95th percentile of the wait over {} jobs", "gridtune"),
-    ("wait_p99", "s", "min", "99th percentile of the wait over {} jobs", "gridtune"),
-    ("wait_max", "s", "min", "longest wait over {} jobs", "gridtune"),
-)
-_F = "F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"
-_U = "U = run time of the completed jobs / core-seconds of the pool"
-_OF_F, _OF_U = f"{PEREZ_2009}, eq. 2", f"{PEREZ_2009}, eq. 3"
-_OF_REWARD = f"{PEREZ_2009}, section 3.2"
-#: Every measure by name.
-RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
-    {
-        **{
-            f"{kind}_{name}": Measure(unit, goal, formula.format(kind), source=source)
-            for kind in ("interactive", "batch")
-            for name, unit, goal, formula, source in _OF_CLASS
-        },
-        "responsiveness_mean": Measure("1", "max", "mean W over all jobs", source=f"{PEREZ_2009}, eq. 1"),
-        "responsiveness_std": Measure(
-            "1", "min", "standard deviation of W over all jobs", source=f"{PEREZ_2010}, table 2"
-        ),
-        "responsiveness_mean_bound": Measure(
-            "1",
-            "none",
-            "1 − max_λ (Σⱼ min_s [1 − Wⱼ(s) + ∫ₛ λ] − P ∫ λ)/n: no order has more (with bound=true)",
-            source=FISHER,
-        ),
-        "fairness_mean": Measure("1", "max", f"mean F over decisions, {_F}", source=_OF_F),
-        "fairness_min": Measure("1", "max", "min F over decisions", source=_OF_F),
-        "utilisation_mean": Measure("1", "max", f"mean U over decisions, {_U}", source=_OF_U),
-        "utilisation_last": Measure("1", "max", "U at the last decision", source=_OF_U),
-        "rigid_reward_mean": Measure(
-            "1", "max", "mean over jobs of R_s = λ·W + (1 − λ)·F", source=_OF_REWARD
-        ),
-        "elastic_reward_mean": Measure(
-            "1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U", source=_OF_REWARD
-        ),
-        "core_hours": Measure.own(
-            "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission"
-        ),
-        "pool_mean": Measure.own(
-            "cores", "none", "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission"
-        ),
-        "cost": Measure.own(
-            "core·h",
-            "min",
-            "core_hours + core-seconds of jobs after the last submission / 3600: then only cores in use are "
-            "paid for",
-        ),
-        "boots": Measure.own("cores", "min", "number of cores that were ordered"),
-        "jobs": Measure.own("jobs", "none", "number of jobs that count"),
-        "interactive_jobs": Measure.own("jobs", "none", "number of interactive jobs that count"),
-        "batch_jobs": Measure.own("jobs", "none", "number of batch jobs that count"),
-    }
-)
-_RENAMED_BY_CLASS = {
-    "{}_responsiveness": "{}_responsiveness_mean",
-    "{}_above_09": "{}_responsiveness_above_09",
-    "{}_delay": "{}_wait_mean",
-    "{}_delay_std": "{}_wait_std",
-    "{}_prompt": "{}_wait_below_120",
-    "jobs_{}": "{}_jobs",
-}
-_RENAMED = {
-    **{
-        old.format(kind): new.format(kind)
-        for kind in ("interactive", "batch")
-        for old, new in _RENAMED_BY_CLASS.items()
-    },
-    **{
-        name: f"{name}_mean"
-        for name in ("responsiveness", "fairness", "utilisation", "rigid_reward", "elastic_reward")
-    },
-    "fairness_least": "fairness_min",
-    "mean_pool": "pool_mean",
-}
-#: Names of metrics in older results to what they are called now.
-RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
-    {old: RenamedMetric(new) for old, new in _RENAMED.items()}
-)
+#: Every measure, by name, and old names of them.
+RESPONSIVE_METRICS, RENAMED_METRICS = read_metrics(__file__, Measure)
 
 
 def counted_jobs(jobs: int, left_out: int | None = None) -> slice:

@@ -20,7 +20,7 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError, require_module
-from gridtune.systems.responsive.learners.training import learn_online, load_policy, play, train
+from gridtune.systems.responsive.learners.training import learn_online, load_policy, train
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
     RESPONSIVE_METRICS,
@@ -138,7 +138,7 @@ class ResponsiveSystem(System):
             notes["learner"] = learner
         elif parameters.policy == "learned":
             policy = load_policy(find_policy(str(parameters.checkpoint), file="best.npz"))
-            outcome = SiteReplay.of(play(policy, jobs, model, headroom=parameters.headroom or 0.0))
+            outcome = SiteReplay.of(policy.play(jobs, model, headroom=parameters.headroom or 0.0))
             notes["learner"] = policy.settings.to_dict()
         else:
             outcome = replay(
@@ -222,7 +222,7 @@ def _run_learner(
     if parameters.protocol == "online":
         site = learn_online(training, jobs, model, settings, weight=weight, headroom=headroom, rng=rng)
     else:
-        site = play(train(training, model, settings, weight=weight, rng=rng), jobs, model, headroom=headroom)
+        site = train(training, model, settings, weight=weight, rng=rng).play(jobs, model, headroom=headroom)
     return SiteReplay.of(site), settings.to_dict()
 
 

@@ -52,7 +52,7 @@ HOURS = (6, 6, 6, 5, 5, 5, 5, 7, 8, 18, 22, 19, 12, 13, 12, 12, 12, 13, 11, 13, 
 
 
 @generator("grid5000")
-def grid5000(
+def _grid5000(
     *,
     jobs: int,
     seed: int,

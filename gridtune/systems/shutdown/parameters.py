@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from gridtune.core.system import Count, LogParameters, Window
+from gridtune.core.usage import POWER_OPTIONS
 from gridtune.errors import GridtuneError
 from gridtune.systems.shutdown.simulator.platform import TRACES, Platform, read_platform
 from gridtune.workload.catalogue import resolve_trace
@@ -18,11 +19,7 @@ from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 CLUSTERS = {name: trace[:2] for name, trace in TRACES.items()}
 #: Parameters of a node's power, and the fields of `NodePower`.
 _POWER = {
-    "idle_watts": "idle",
-    "computing_watts": "computing",
-    "sleeping_watts": "off",
-    "switching_off_watts": "switching_off",
-    "switching_on_watts": "switching_on",
+    **POWER_OPTIONS,
     "switch_off_minutes": "switch_off_time",
     "switch_on_minutes": "switch_on_time",
 }

@@ -198,7 +198,6 @@ class SlurmSystem(System):
     def __init__(self) -> None:
         self._clusters: LRUCache[Hashable, SlurmCluster] = LRUCache(8)
         self._jobs: LRUCache[Hashable, tuple[Workload, LoggedJobs]] = LRUCache(4)
-        self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(4)
 
     def traces(self, parameters: _SlurmParameters) -> Iterable[str]:
         """Return the log, with the cleaning rules where they were set by name."""
@@ -276,7 +275,8 @@ class SlurmSystem(System):
                 "seconds": seconds,
             }
         warmup, cooldown = parameters.left_out(len(workload))
-        classes = self._classes(load(str(parameters.reference)))
+        # By the whole log, so that windows agree.
+        classes = default_classes(load(str(parameters.reference)))
         by_class = dict.fromkeys((*BY_CLASS, *parameters.by_class))
         metrics = evaluate(schedule, warmup=warmup, cooldown=cooldown, classes=classes, by_class=by_class)
         kept = JobColumns.trimmed(schedule, warmup, cooldown)
@@ -291,12 +291,6 @@ class SlurmSystem(System):
         """Return the trust in answers on a log, by the waits of the baseline's cells."""
         parts = [Agreement.read(note[RECORDED]) for note in notes if RECORDED in note]
         return Agreement.pooled(parts).trust if parts else None
-
-    def _classes(self, log: Workload) -> Mapping[str, str]:
-        """Return the classes of jobs by the whole log, so that windows agree."""
-        if log.checksum not in self._default_classes:
-            self._default_classes[log.checksum] = default_classes(log)
-        return self._default_classes[log.checksum]
 
     def _cluster(self, parameters: _SlurmParameters) -> SlurmCluster:
         """Return the cluster. The last eight are cached, by the content of their files."""

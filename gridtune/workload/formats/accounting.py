@@ -13,15 +13,11 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
-from gridtune.workload.contents import FACTS_KEY
+from gridtune.workload.contents import FACTS_BESIDE, FACTS_KEY
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.judge import (
     YEAR_2000,
     Instants,
-    are_turnarounds,
-    drop_epochs,
-    judge_elapsed,
-    settle_clocks,
 )
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import (
@@ -31,7 +27,6 @@ from gridtune.workload.formats.records import (
     TableOptions,
     Texts,
     quantities_of,
-    spelt,
 )
 from gridtune.workload.formats.values import (
     GPU,
@@ -59,25 +54,9 @@ _STATUS = {
 }
 
 
-#: Facts of `LogContents` that no field of a job holds: the name of a column, in small letters, that may hold
-#: each, and the form of the values that do.
-_BESIDE = (
-    ("reservations", "reservation", r"\S"),
-    ("licences", "licenses", r"\S"),
-    ("licences", "alloctres", r"license/"),
-    ("licences", "reqtres", r"license/"),
-    ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
-    ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
-    ("dependencies", "parents", r"\d"),
-    ("node_wishes", "submitline", r" (--(exclusive|nodelist|exclude|contiguous)|-w|-x)\b"),
-    ("switches", "submitline", r" --(switches|spread-job)\b"),
-    ("nice", "submitline", r" --nice"),
-    ("deadlines", "deadline", r"^\s*[1-9]"),
-    ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
-)
 _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
 #: Columns that are looked at beside those of quantities, in small letters.
-LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in _BESIDE))
+LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in FACTS_BESIDE))
 
 #: Options of sbatch that say on which nodes a job may start: flags, options with values, and short forms.
 _OPTION = re.compile(
@@ -101,60 +80,14 @@ def log_of_records(records: Records, options: TableOptions | None = None) -> Raw
         Naming file, line and column of the first value that cannot be read, or what the table lacks.
     """
     options = options or TableOptions()
-    records = _of_one_cluster(records.without_steps(), options.cluster)
+    records = records.without_steps().of_one_cluster(options.cluster)
     chosen = quantities_of(list(records.columns), options.columns or "", records.kind)
-    _check_quantities(records, chosen)
+    records.check_quantities(chosen)
     records = records.once(chosen)
     if chosen["submit"] == chosen.get("start"):
         begun = records.columns[chosen["start"]].matching(r"\d")
         records = records.only(begun, "rows without a start, which stands for the submission")
     return _AccountedJobs(records, chosen, options).log()
-
-
-def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
-    """Refuse a table that does not say when its jobs were submitted, or how long they ran."""
-    missing = None
-    if "submit" not in chosen:
-        missing = "no column says when jobs were submitted", "submit"
-    elif "elapsed" not in chosen and not ("end" in chosen and {"start", "wait"} & chosen.keys()):
-        missing = "no column says how long jobs ran (Elapsed, or Start and End)", "elapsed"
-    if missing is None:
-        return
-    there = ", ".join([*records.columns, *records.unread][:20])
-    hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
-    if records.kind.steps:
-        hint = f"write the dump again: {SACCT_COMMAND}"
-    line = 1 if records.lines is not None else None
-    message = f"{records.kind.opening}{missing[0]}; there are {there}"
-    raise WorkloadError(message, path=records.path, line=line, hint=hint)
-
-
-#: What writes a dump that has all that is read.
-SACCT_COMMAND = (
-    "sacct --allusers --parsable2 --format=JobID,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,"
-    "State,ReqCPUS,AllocCPUS (or ALL)"
-)
-
-
-def _of_one_cluster(records: Records, cluster: str | None) -> Records:
-    """Return the rows of one cluster; several in one table are refused unless one is chosen."""
-    name = next((name for name in records.columns if spelt(name) == "cluster"), None)
-    if name is None or not (records.kind.steps or cluster):
-        if cluster is not None:
-            raise WorkloadError("no column names a cluster", path=records.path, field="cluster")
-        return records
-    texts = records.columns[name]
-    names = sorted({text.strip() for text in texts.values.to_pylist()} - {""})
-    hint = f"choose one: cluster=NAME (--cluster NAME), of {', '.join(names[:10])}"
-    if cluster is None and len(names) > 1:
-        message = f"has the jobs of {len(names)} clusters"
-        raise WorkloadError(message, path=records.path, field=name, hint=hint)
-    if cluster is None or names == [cluster]:
-        return records
-    if cluster not in names:
-        raise WorkloadError(f"has no job of cluster {cluster!r}", path=records.path, field=name, hint=hint)
-    own = np.array([text.strip() == cluster for text in texts.values.to_pylist()], np.bool_)[texts.codes]
-    return records.only(own, "records of other clusters left out")
 
 
 class _AccountedJobs:
@@ -227,11 +160,11 @@ class _AccountedJobs:
             self._check_kind(unit)
         if unit is not None or numbers is None:
             return self.read.durations("elapsed", unit or "s")
-        if are_turnarounds(numbers, instants):
+        if instants.are_turnarounds(numbers):
             column, count = self.read.chosen.pop("elapsed"), len(numbers)
             self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += count
             return np.full(count, UNKNOWN)
-        unit = judge_elapsed(numbers, instants, self.read.fault)
+        unit = instants.judge_elapsed(numbers, self.read.fault)
         run = self.read.durations("elapsed", unit)
         # Instants are finer than minutes and hours, which may have been rounded.
         return np.where(instants.both & (unit in ("min", "h", "d")), UNKNOWN, run)
@@ -244,9 +177,9 @@ class _AccountedJobs:
         if {"end", "wait"} <= self.read.chosen.keys() and "start" not in self.read.chosen:
             wait = self.read.durations("wait")
             instants.start = np.where(wait >= 0, instants.submit + wait, UNKNOWN)
-        drop_epochs(instants, self.read.fault)
+        instants.drop_epochs(self.read.fault)
         elapsed = self._elapsed(instants)
-        settle_clocks(instants, elapsed, self.options.zone)
+        instants.settle_clocks(elapsed, self.options.zone)
         submit, start, end = instants.submit, instants.start, instants.end
         if (submit == UNKNOWN).any():
             row = int(np.argmax(submit == UNKNOWN))
@@ -499,7 +432,7 @@ class _AccountedJobs:
     def _facts(self) -> dict[str, int]:
         """Return in how many jobs the table says what no field holds, by the name of the fact."""
         masks: dict[str, BoolArray] = {}
-        for fact, name, pattern in _BESIDE:
+        for fact, name, pattern in FACTS_BESIDE:
             if texts := self._raw(name):
                 said = texts.matching(pattern) & ~texts.matching(_NOTHING)
                 masks[fact] = masks.get(fact, False) | said

@@ -18,6 +18,7 @@ import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -30,6 +31,7 @@ from gridtune.workload.formats.table import number_column
 from gridtune.workload.workload import Workload
 
 _OWN = "gridtune"
+_compact = partial(json.dumps, ensure_ascii=False)
 _KEYS = {"submit_time": "subtime", "requested_processors": "res", "requested_time": "walltime"}
 #: Types of profiles with a run time, and their names in other versions.
 _TYPES = {
@@ -290,10 +292,6 @@ def _jobs(workload: Workload) -> list[dict[str, Any]]:
         job |= {name: row[name] for name in extra if row[name] != UNKNOWN}
         jobs.append(job)
     return jobs
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 BATSIM = Format("batsim", ".json", _read, _write, "everything, for jobs whose run time is known")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,23 +33,7 @@ _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTA
 # A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
 _PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
 
-#: A record's own names to the columns of `gridtune.workload.formats.records`.
-_COLUMNS = {
-    "qtime": "submit",
-    "etime": "eligible",
-    "start": "start",
-    "end": "end",
-    "resources_used.walltime": "elapsed",
-    "Resource_List.walltime": "timelimit",
-    "Resource_List.mem": "reqmem",
-    "Resource_List.ngpus": "gpus_req",
-    "user": "user",
-    "group": "group",
-    "account": "account",
-    "queue": "queue",
-    "jobname": "jobname",
-    "exec_host": "nodelist",
-}
+_FIELDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def _events(text: str, path: Path) -> Iterator[tuple[int, str, str, dict[str, str]]]:
@@ -67,7 +52,7 @@ def _events(text: str, path: Path) -> Iterator[tuple[int, str, str, dict[str, st
 
 
 def _pbs_row(job: str, attributes: dict[str, str], line: int, path: Path) -> dict[str, str]:
-    row = {column: attributes[name] for name, column in _COLUMNS.items() if name in attributes}
+    row = {column: attributes[name] for name, column in _FIELDS["pbs"].items() if name in attributes}
     if "ctime" in attributes:
         # The time at which the job was made; qtime is when it came into its last queue.
         row["submit"] = attributes["ctime"]
@@ -140,7 +125,7 @@ def _read_pbs(stream: LogStream) -> Records:
             notes["attempts that were run again"] += 1
             running.discard(job)
     notes["jobs that had not ended"] = len(running)
-    names = ("jobid", "state", "reqcpus", "alloccpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
+    names = ("jobid", "state", "reqcpus", "alloccpus", "reqnodes", *_FIELDS["pbs"].values())
     columns = {name: Texts.of([row.get(name, "") for row in rows]) for name in names}
     return Records(stream.path, columns, lines, dict(notes), _PBS_KIND)
 
@@ -150,20 +135,16 @@ PBS = Format("pbs", ".pbs", _read_pbs, None, "accounting of PBS and Torque: read
 
 _WORD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 
-#: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.records`;
-#: "" is passed over.
-_FIELDS = (
-    "", "", "end", "jobid", "", "", "reqcpus", "submit", "", "", "start", "user", "queue", "", "", "", "", "",
-    "", "", "", "",
-)  # fmt: skip
+#: The position of the first list of hosts.
+_HOSTS = 22
 _STATES = {"64": "COMPLETED", "32": "FAILED"}
 _MOMENTS = ("submit", "start", "end")
 
 
 def _lsf_row(words: list[str]) -> dict[str, str]:
     """Return the columns of a record."""
-    row = {name: word for name, word in zip(_FIELDS, words, strict=False) if name}
-    at = len(_FIELDS)
+    row = {name: words[place] for name, place in _FIELDS["lsf"].items()}
+    at = _HOSTS
     # A list of hosts is preceded by its length: the hosts asked for, then those that ran the job.
     at += 1 + int(words[at])
     hosts = words[at + 1 : at + 1 + int(words[at])]
@@ -202,19 +183,13 @@ def _later_fields(job: str, words: list[str]) -> dict[str, str]:
     beyond = _PAIRS + 1 + 2 * int(words[_PAIRS])
     pairs = dict(zip(words[_PAIRS + 1 : beyond : 2], words[_PAIRS + 2 : beyond : 2], strict=False))
     limits = pairs.get(_LIMITS, "").split()
-    given = [*_run_limit(words[beyond:]), *limits[_RUN_LIMIT : _RUN_LIMIT + 1]]
+    given, usage = limits[_RUN_LIMIT : _RUN_LIMIT + 1], words[beyond:]
+    if usage and usage[0].isdecimal():
+        # Some versions have a word of options before the limit and two figures of memory.
+        numbers = list(itertools.takewhile(str.isdecimal, usage[1 + _HOST_FIGURES * int(usage[0]) :]))
+        given = numbers[-_LIMIT_AND_MEMORY:][:1] + given
     limit = next((text for text in given if re.fullmatch(r"[1-9]\d{0,9}", text)), None)
     return found if limit is None else found | {"timelimit": limit}
-
-
-def _run_limit(words: list[str]) -> list[str]:
-    """Return the limit on the run time, by the words from the number of hosts with usage on."""
-    if not words or not words[0].isdecimal():
-        return []
-    words = words[1 + _HOST_FIGURES * int(words[0]) :]
-    numbers = list(itertools.takewhile(str.isdecimal, words))
-    # Some versions have a word of options before the limit and two figures of memory.
-    return numbers[-_LIMIT_AND_MEMORY:][:1]
 
 
 def _read_lsf(stream: LogStream) -> Records:

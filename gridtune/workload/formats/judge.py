@@ -70,90 +70,127 @@ class Instants:
         """The seconds from start to end; `UNKNOWN` where one of the two is not known."""
         return np.where(self.both, self.end - self.start, UNKNOWN)
 
+    def drop_epochs(self, fault: Fault) -> None:
+        """Take away instants that stand for none: 1970, beside jobs that are submitted after 2000.
 
-def drop_epochs(instants: Instants, fault: Fault) -> None:
-    """Take away instants that stand for none: 1970, beside jobs that are submitted after 2000.
+        Parameters
+        ----------
+        fault
+            Returns the error of a row, quantity, message and hint.
 
-    Parameters
-    ----------
-    instants
-        Changed in place; notes are added.
-    fault
-        Returns the error of a row, quantity, message and hint.
+        Raises
+        ------
+        WorkloadError
+            For another instant before 2000.
+        """
+        if len(self.submit) == 0 or float(np.median(self.submit)) < YEAR_2000:
+            return
+        for name, moments in {"submit": self.submit, **self.later()}.items():
+            none = (moments != UNKNOWN) & (moments < _EPOCH)
+            moments[none] = UNKNOWN
+            if name != "submit":
+                self.notes[f"times of {name} in 1970, which stand for none"] += int(none.sum())
+            old = (moments != UNKNOWN) & (moments < YEAR_2000) & (self.submit >= YEAR_2000)
+            if old.any():
+                message = f"{int(old.sum())} jobs {name} before 2000, but are submitted later"
+                hint = f"take another column (--columns {name}=NAME), or take these rows out"
+                raise fault(int(np.argmax(old)), name, message, hint)
 
-    Raises
-    ------
-    WorkloadError
-        For another instant before 2000.
-    """
-    if len(instants.submit) == 0 or float(np.median(instants.submit)) < YEAR_2000:
-        return
-    for name, moments in {"submit": instants.submit, **instants.later()}.items():
-        none = (moments != UNKNOWN) & (moments < _EPOCH)
-        moments[none] = UNKNOWN
-        if name != "submit":
-            instants.notes[f"times of {name} in 1970, which stand for none"] += int(none.sum())
-        old = (moments != UNKNOWN) & (moments < YEAR_2000) & (instants.submit >= YEAR_2000)
-        if old.any():
-            message = f"{int(old.sum())} jobs {name} before 2000, but are submitted later"
-            hint = f"take another column (--columns {name}=NAME), or take these rows out"
-            raise fault(int(np.argmax(old)), name, message, hint)
+    def settle_clocks(self, elapsed: IntArray, zone: tzinfo) -> None:
+        """Settle times of an hour that comes twice, and note jobs that start before they are submitted.
 
+        Parameters
+        ----------
+        elapsed : shape (n,)
+            Seconds that jobs ran, as recorded; `UNKNOWN` where that is not known.
+        zone
+            That of the times.
+        """
+        if zone is not UTC:
+            self._settle_repeated_hours(elapsed, zone)
+        early = (self.start != UNKNOWN) & (self.start < self.submit)
+        if early.any():
+            most = int((self.submit - self.start)[early].max())
+            note = f"jobs started before they were submitted, by up to {most:,} s: their wait is not known"
+            self.notes[note] += int(early.sum())
 
-def settle_clocks(instants: Instants, elapsed: IntArray, zone: tzinfo) -> None:
-    """Settle times of an hour that comes twice, and note jobs that start before they are submitted.
+    def _settle_repeated_hours(self, elapsed: IntArray, zone: tzinfo) -> None:
+        """Settle times of an hour that comes twice by submit ≤ start ≤ end and by the recorded run time."""
+        settled = np.zeros(len(self.submit), np.bool_)
+        doubtful = np.zeros(len(self.submit), np.bool_)
+        before = self.submit
+        self._settle_starts(elapsed, zone, settled)
+        for name, moments in self.later().items():
+            known = moments != UNKNOWN
+            later = np.where(known, repeated_hours(np.where(known, moments, 0), zone), 0)
+            asked = (moments < before) & (moments + later >= before)
+            if name == "end":
+                length = moments - self.start
+                asked |= (elapsed != UNKNOWN) & (np.abs(length + later - elapsed) <= 1)
+            moved = (later > 0) & asked
+            moments[moved] += later[moved]
+            settled |= moved
+            doubtful |= (later > 0) & ~moved
+            before = moments if name == "start" else before
+        if settled.any():
+            self.notes["jobs have times in the second of two equal hours"] += int(settled.sum())
+        if (doubtful & ~settled).any():
+            note = "jobs have times in an hour that comes twice, taken the first time"
+            self.notes[note] += int((doubtful & ~settled).sum())
 
-    Parameters
-    ----------
-    instants
-        Changed in place; notes are added.
-    elapsed : shape (n,)
-        Seconds that jobs ran, as recorded; `UNKNOWN` where that is not known.
-    zone
-        That of the times.
-    """
-    if zone is not UTC:
-        _settle_repeated_hours(instants, elapsed, zone)
-    early = (instants.start != UNKNOWN) & (instants.start < instants.submit)
-    if early.any():
-        most = int((instants.submit - instants.start)[early].max())
-        note = f"jobs started before they were submitted, by up to {most:,} s: their wait is not known"
-        instants.notes[note] += int(early.sum())
-
-
-def _settle_repeated_hours(instants: Instants, elapsed: IntArray, zone: tzinfo) -> None:
-    """Settle times of an hour that comes twice by submit ≤ start ≤ end and by the recorded run time."""
-    settled = np.zeros(len(instants.submit), np.bool_)
-    doubtful = np.zeros(len(instants.submit), np.bool_)
-    before = instants.submit
-    _settle_starts(instants, elapsed, zone, settled)
-    for name, moments in instants.later().items():
-        known = moments != UNKNOWN
-        later = np.where(known, repeated_hours(np.where(known, moments, 0), zone), 0)
-        asked = (moments < before) & (moments + later >= before)
-        if name == "end":
-            length = moments - instants.start
-            asked |= (elapsed != UNKNOWN) & (np.abs(length + later - elapsed) <= 1)
-        moved = (later > 0) & asked
-        moments[moved] += later[moved]
+    def _settle_starts(self, elapsed: IntArray, zone: tzinfo, settled: BoolArray) -> None:
+        """Take starts the second time where only then end - start is the recorded run time."""
+        known = self.both & (elapsed != UNKNOWN)
+        later = np.where(known, repeated_hours(np.where(known, self.start, 0), zone), 0)
+        length = self.end - self.start
+        moved = (later > 0) & (np.abs(length - elapsed) > 1) & (np.abs(length - later - elapsed) <= 1)
+        self.start[moved] += later[moved]
         settled |= moved
-        doubtful |= (later > 0) & ~moved
-        before = moments if name == "start" else before
-    if settled.any():
-        instants.notes["jobs have times in the second of two equal hours"] += int(settled.sum())
-    if (doubtful & ~settled).any():
-        note = "jobs have times in an hour that comes twice, taken the first time"
-        instants.notes[note] += int((doubtful & ~settled).sum())
 
+    def judge_elapsed(self, numbers: FloatArray, fault: Fault) -> str:
+        """Return the unit of recorded run times, by the starts and ends beside them.
 
-def _settle_starts(instants: Instants, elapsed: IntArray, zone: tzinfo, settled: BoolArray) -> None:
-    """Take starts the second time where only then end - start is the recorded run time."""
-    known = instants.both & (elapsed != UNKNOWN)
-    later = np.where(known, repeated_hours(np.where(known, instants.start, 0), zone), 0)
-    length = instants.end - instants.start
-    moved = (later > 0) & (np.abs(length - elapsed) > 1) & (np.abs(length - later - elapsed) <= 1)
-    instants.start[moved] += later[moved]
-    settled |= moved
+        Parameters
+        ----------
+        numbers : shape (n,)
+            Plain numbers; NaN where there is none.
+        fault
+            Returns the error of a row, quantity, message and hint.
+
+        Raises
+        ------
+        WorkloadError
+            Where no unit is certain and seconds are not likely.
+        """
+        between = self.between
+        unit, compared = _unit_of(numbers, between)
+        if unit not in ("s", None):
+            self.notes[
+                f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"
+            ] += compared
+            return unit or "s"
+        known = numbers[np.isfinite(numbers) & (numbers > 0)]
+        if compared == 0 and len(known):
+            doubt = _doubt_of_durations(known, self.submit)
+        elif unit is None:
+            doubt = _doubt_of_ratio(numbers, between)
+        else:
+            return "s"
+        if doubt:
+            hint = "say which: --unit elapsed=s, or ms, min, h (unit=, or a key of the log's reference)"
+            raise fault(int(np.argmax(numbers > 0)), "elapsed", doubt, hint)
+        return "s"
+
+    def are_turnarounds(self, numbers: FloatArray) -> bool:
+        """Return whether all durations are end - submission, and not all end - start."""
+        known = np.isfinite(numbers) & self.both
+        given, end = numbers[known], self.end[known]
+        since, ran = end - self.submit[known], end - self.start[known]
+        if len(given) < 2 or (np.abs(given - since) > 1).any():
+            return False
+        # An hour alone may be that of a zone.
+        longer = np.abs(given - ran)
+        return bool(((longer > 1) & (np.abs(longer - 3600) > 1)).any())
 
 
 def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
@@ -183,55 +220,6 @@ def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
         if unit != "s" and (np.abs(given * factor - true) <= max(factor, 1.0)).all() and many > 1:
             return unit, many
     return None, many
-
-
-def are_turnarounds(numbers: FloatArray, instants: Instants) -> bool:
-    """Return whether all durations are end - submission, and not all end - start."""
-    known = np.isfinite(numbers) & instants.both
-    given, end = numbers[known], instants.end[known]
-    since, ran = end - instants.submit[known], end - instants.start[known]
-    if len(given) < 2 or (np.abs(given - since) > 1).any():
-        return False
-    # An hour alone may be that of a zone.
-    longer = np.abs(given - ran)
-    return bool(((longer > 1) & (np.abs(longer - 3600) > 1)).any())
-
-
-def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
-    """Return the unit of recorded run times, by the starts and ends beside them.
-
-    Parameters
-    ----------
-    numbers : shape (n,)
-        Plain numbers; NaN where there is none.
-    instants
-        Notes are added.
-    fault
-        Returns the error of a row, quantity, message and hint.
-
-    Raises
-    ------
-    WorkloadError
-        Where no unit is certain and seconds are not likely.
-    """
-    between = instants.between
-    unit, compared = _unit_of(numbers, between)
-    if unit not in ("s", None):
-        instants.notes[
-            f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"
-        ] += compared
-        return unit or "s"
-    known = numbers[np.isfinite(numbers) & (numbers > 0)]
-    if compared == 0 and len(known):
-        doubt = _doubt_of_durations(known, instants.submit)
-    elif unit is None:
-        doubt = _doubt_of_ratio(numbers, between)
-    else:
-        return "s"
-    if doubt:
-        hint = "say which: --unit elapsed=s, or ms, min, h (unit=, or a key of the log's reference)"
-        raise fault(int(np.argmax(numbers > 0)), "elapsed", doubt, hint)
-    return "s"
 
 
 def _doubt_of_ratio(numbers: FloatArray, between: IntArray) -> str:

@@ -88,43 +88,42 @@ class RawLog:
     cleaning: Mapping[str, int] = field(default_factory=dict)
     path_of: Callable[[int], Path] | None = None
 
+    def workload(self, path: Path, name: str, rules: Iterable[str] = ()) -> Workload:
+        """Return the workload, or raise the error that names the line and field of the first faulty job.
 
-def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()) -> Workload:
-    """Return the workload, or raise the error that names the line and field of the first faulty job.
-
-    Rules are applied first, so values that they correct are no fault.
-    """
-    jobs = len(next(iter(raw.columns.values()), ()))
-    if jobs == 0:
-        raise WorkloadError("holds no jobs", path=path)
-    missing = next((name for name in ("submit_time", "run_time") if name not in raw.columns), None)
-    if missing is not None:
-        raise WorkloadError("there is no such column, which every log has", path=path, field=missing)
-    columns = {**raw.columns, _ROW: np.arange(jobs)}
-    try:
-        cleaned, report = apply_rules(Jobs(columns, raw.machine_processors), rules)
-    except WorkloadError as error:
-        place = error.path or path
-        raise WorkloadError(error.message, path=place, field=error.field, hint=error.hint) from error
-    columns = dict(cleaned.columns)
-    rows = columns.pop(_ROW)
-    if len(rows) == 0:
-        raise WorkloadError(f"no job is left: cleaning dropped all {jobs}", path=path)
-    fault = find_fault(columns, raw.machine_processors)
-    if fault is not None:
-        row = int(rows[fault.row])
-        line = raw.line_of(row, fault.field)
-        message = fault.message if line is not None else f"job {row + 1} of {jobs}: {fault.message}"
-        place = path if raw.path_of is None else raw.path_of(row)
-        raise WorkloadError(message, path=place, line=line, field=fault.field, hint=fault.hint)
-    typed = {
-        key: column if key in FLOAT_FIELDS else column.astype(np.int64, copy=False)
-        for key, column in columns.items()
-    }
-    done = Counter(raw.cleaning)
-    done.update(report.counts)
-    header, contents = dict(raw.header), LogContents.of(raw.columns, raw.header)
-    return Workload(typed, name, path, raw.machine_processors, header, raw.names, dict(done), contents)
+        Rules are applied first, so values that they correct are no fault.
+        """
+        jobs = len(next(iter(self.columns.values()), ()))
+        if jobs == 0:
+            raise WorkloadError("holds no jobs", path=path)
+        missing = next((name for name in ("submit_time", "run_time") if name not in self.columns), None)
+        if missing is not None:
+            raise WorkloadError("there is no such column, which every log has", path=path, field=missing)
+        columns = {**self.columns, _ROW: np.arange(jobs)}
+        try:
+            cleaned, report = apply_rules(Jobs(columns, self.machine_processors), rules)
+        except WorkloadError as error:
+            place = error.path or path
+            raise WorkloadError(error.message, path=place, field=error.field, hint=error.hint) from error
+        columns = dict(cleaned.columns)
+        rows = columns.pop(_ROW)
+        if len(rows) == 0:
+            raise WorkloadError(f"no job is left: cleaning dropped all {jobs}", path=path)
+        fault = find_fault(columns, self.machine_processors)
+        if fault is not None:
+            row = int(rows[fault.row])
+            line = self.line_of(row, fault.field)
+            message = fault.message if line is not None else f"job {row + 1} of {jobs}: {fault.message}"
+            place = path if self.path_of is None else self.path_of(row)
+            raise WorkloadError(message, path=place, line=line, field=fault.field, hint=fault.hint)
+        typed = {
+            key: column if key in FLOAT_FIELDS else column.astype(np.int64, copy=False)
+            for key, column in columns.items()
+        }
+        done = Counter(self.cleaning)
+        done.update(report.counts)
+        header, contents = dict(self.header), LogContents.of(self.columns, self.header)
+        return Workload(typed, name, path, self.machine_processors, header, self.names, dict(done), contents)
 
 
 @dataclass(frozen=True)
@@ -158,20 +157,20 @@ class Format:
     cannot_hold: Callable[[Workload], list[str]] = lambda workload: []
     recognises: Callable[[bytes], bool] = lambda start: False
 
-
-def _checked(added: Format) -> Format:
-    if not isinstance(added, Format):
-        raise WorkloadError(f"a format is a gridtune.workload.formats.Format, not {added!r}")
-    if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
-        raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
-    if added.name in OWN:
-        return added
-    # Gridtune's own are imported when asked for: no other may take their suffixes before.
-    own = [FORMATS.find(name) for name in OWN]
-    others = [*own, *(other for other in FORMATS.imported.values() if other.name != added.name)]
-    if any(added.suffix == other.suffix for other in others):
-        raise WorkloadError(f"a format for {added.suffix!r} is registered already")
-    return added
+    def checked(self) -> Format:
+        """Return it; refuse what is no format."""
+        if not isinstance(self, Format):
+            raise WorkloadError(f"a format is a gridtune.workload.formats.Format, not {self!r}")
+        if not self.suffix.startswith(".") or self.suffix != self.suffix.lower():
+            raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {self.suffix!r}")
+        if self.name in OWN:
+            return self
+        # Gridtune's own are imported when asked for: no other may take their suffixes before.
+        own = [FORMATS.find(name) for name in OWN]
+        others = [*own, *(other for other in FORMATS.imported.values() if other.name != self.name)]
+        if any(self.suffix == other.suffix for other in others):
+            raise WorkloadError(f"a format for {self.suffix!r} is registered already")
+        return self
 
 
 #: The formats that come with gridtune.
@@ -187,13 +186,18 @@ OWN = {
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(
-    "format", "gridtune.formats", WorkloadError, convert=_checked, code=lambda added: added.read, own=OWN
+    "format",
+    "gridtune.formats",
+    WorkloadError,
+    convert=Format.checked,
+    code=lambda added: added.read,
+    own=OWN,
 )
 
 
 def register_format(added: Format) -> None:
     """Add a format; neither name nor suffix is ever overwritten."""
-    FORMATS.register(_checked(added).name, added)
+    FORMATS.register(added.checked().name, added)
 
 
 def format_names() -> list[str]:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gridtune.errors import GridtuneError
-from gridtune.workload.formats.accounting import SACCT_COMMAND
 from gridtune.workload.formats.log import FORMATS, OWN, find_format, format_names
-from gridtune.workload.formats.records import SACCT_IDS, kind_of, quantities_of
+from gridtune.workload.formats.records import SACCT_COMMAND, SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
 from gridtune.workload.formats.tables import delimiter_of, names_in
 
@@ -80,6 +79,72 @@ class _Head:
         text = self.text.lstrip()
         return text if re.match(r'\{\s*("|\}|$)|\[\s*(\{|\]|$)', text) else ""
 
+    def as_json(self) -> Recognition | None:
+        """Recognise JSON that may have an object a job."""
+        # Objects a line, or one alone that holds neither objects nor lists.
+        alone = len(self.lines) == 1 and not set("[{") & set(self.json[1:])
+        lines = alone or (len(self.lines) > 1 and self.lines[1].lstrip().startswith("{"))
+        objects = lines or self.json.startswith("[")
+        if objects and re.search(r"[{,]\s*\"\w*submi\w*\"\s*:", self.json, re.IGNORECASE):
+            return Recognition("csv", 0.8, "it is JSON with an object a job")
+        return None
+
+    def as_numbers(self) -> Recognition | None:
+        """Recognise logs of the archives by the number of fields in the first job."""
+        job = next((line for line in self.lines if line.lstrip()[:1] not in (";", "#")), "")
+        fields = job.partition(";")[0].split()
+        numeric = sum(re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", value) is not None for value in fields)
+        comments = (
+            ";" if self.first.lstrip().startswith(";") else "#" if self.first.lstrip().startswith("#") else ""
+        )
+        if len(fields) == 29 and numeric >= 11 and comments != ";":
+            return Recognition("gwf", 0.85, "its first job has the 29 fields of the Grid Workloads Archive")
+        if len(fields) >= 18 and numeric >= 18:
+            return Recognition(
+                "swf", 0.9 if comments == ";" else 0.8, "its first job has the 18 fields of SWF"
+            )
+        if comments == ";" and re.match(
+            r"\s*;\s*(Version|Computer|Max|Unix|Acknowledge|Conversion)", self.first
+        ):
+            return Recognition("swf", 0.8, "its first line is a header of SWF")
+        return None
+
+    def as_table(self) -> Recognition | None:
+        """Recognise tables by the names in their first line."""
+        row = self.row
+        if self.json:
+            return None
+        kind, known = kind_of(row), quantities_of(row)
+        if kind.steps or ({name.lower() for name in row} & SACCT_IDS and "|" in self.first):
+            # sacct quotes nothing: quoted values are those of a table, and some tables quote only what they
+            # must.
+            between = delimiter_of(self.first)
+            within = between != "|" and any(f'{between}"' in line for line in self.lines)
+            quoted = within or self.first.lstrip().startswith('"')
+            return Recognition("csv" if quoted else "sacct", 0.9, "its first line has the names of sacct")
+        if kind.has or len(known) > 1:
+            why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"
+            return Recognition("csv", 0.9 if kind.has else 0.7, f"its first line {why}")
+        times = len(_MOMENT.findall(self.first))
+        if re.match(r"\d", row[0]) and ("|" in self.first or any(map(_MOMENT.fullmatch, row)) or times > 1):
+            return Recognition(
+                HEADLESS,
+                0.85,
+                "its first line has values and no names",
+                "write it again with its header (sacct without --noheader), or say which column is which: "
+                "--columns job=1,submit=7,… (with --format csv)",
+            )
+        return None
+
+    def found(self) -> Iterator[Recognition]:
+        for kind in _kinds():
+            if (one := kind.recognise(self)) is not None:
+                yield one
+                return
+        for rules in (self.as_json, self.as_numbers, self.as_table):
+            if (one := rules()) is not None:
+                yield one
+
 
 class _Kind(NamedTuple):
     """A kind of file in `beginnings.toml`: the form of its beginning, or the keys of its JSON."""
@@ -134,7 +199,7 @@ def recognise(start: bytes, name: str = "") -> Recognition | None:
         The likeliest; None where neither content nor name tells.
     """
     head = _Head(start)
-    found = list(_found(head))
+    found = list(head.found())
     match = find_format(name) if name else None
     if match is not None:
         # Another package has announced its format for this suffix alone.
@@ -143,16 +208,6 @@ def recognise(start: bytes, name: str = "") -> Recognition | None:
     elif not found:
         found += _announced(start)
     return max(found, key=lambda other: other.confidence, default=None)
-
-
-def _found(head: _Head) -> Iterator[Recognition]:
-    for kind in _kinds():
-        if (one := kind.recognise(head)) is not None:
-            yield one
-            return
-    for rules in (_json, _numbers, _table):
-        if (one := rules(head)) is not None:
-            yield one
 
 
 def _announced(start: bytes) -> Iterator[Recognition]:
@@ -164,58 +219,3 @@ def _announced(start: bytes) -> Iterator[Recognition]:
             continue
         if knows:
             yield Recognition(name, 0.9, f"the format {name} recognises it")
-
-
-def _json(head: _Head) -> Recognition | None:
-    """Recognise JSON that may have an object a job."""
-    # Objects a line, or one alone that holds neither objects nor lists.
-    alone = len(head.lines) == 1 and not set("[{") & set(head.json[1:])
-    lines = alone or (len(head.lines) > 1 and head.lines[1].lstrip().startswith("{"))
-    objects = lines or head.json.startswith("[")
-    if objects and re.search(r"[{,]\s*\"\w*submi\w*\"\s*:", head.json, re.IGNORECASE):
-        return Recognition("csv", 0.8, "it is JSON with an object a job")
-    return None
-
-
-def _numbers(head: _Head) -> Recognition | None:
-    """Recognise logs of the archives by the number of fields in the first job."""
-    job = next((line for line in head.lines if line.lstrip()[:1] not in (";", "#")), "")
-    fields = job.partition(";")[0].split()
-    numeric = sum(re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", value) is not None for value in fields)
-    comments = (
-        ";" if head.first.lstrip().startswith(";") else "#" if head.first.lstrip().startswith("#") else ""
-    )
-    if len(fields) == 29 and numeric >= 11 and comments != ";":
-        return Recognition("gwf", 0.85, "its first job has the 29 fields of the Grid Workloads Archive")
-    if len(fields) >= 18 and numeric >= 18:
-        return Recognition("swf", 0.9 if comments == ";" else 0.8, "its first job has the 18 fields of SWF")
-    if comments == ";" and re.match(r"\s*;\s*(Version|Computer|Max|Unix|Acknowledge|Conversion)", head.first):
-        return Recognition("swf", 0.8, "its first line is a header of SWF")
-    return None
-
-
-def _table(head: _Head) -> Recognition | None:
-    """Recognise tables by the names in their first line."""
-    row = head.row
-    if head.json:
-        return None
-    kind, known = kind_of(row), quantities_of(row)
-    if kind.steps or ({name.lower() for name in row} & SACCT_IDS and "|" in head.first):
-        # sacct quotes nothing: quoted values are those of a table, of which some quote only what they must.
-        between = delimiter_of(head.first)
-        within = between != "|" and any(f'{between}"' in line for line in head.lines)
-        quoted = within or head.first.lstrip().startswith('"')
-        return Recognition("csv" if quoted else "sacct", 0.9, "its first line has the names of sacct")
-    if kind.has or len(known) > 1:
-        why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"
-        return Recognition("csv", 0.9 if kind.has else 0.7, f"its first line {why}")
-    times = len(_MOMENT.findall(head.first))
-    if re.match(r"\d", row[0]) and ("|" in head.first or any(map(_MOMENT.fullmatch, row)) or times > 1):
-        return Recognition(
-            HEADLESS,
-            0.85,
-            "its first line has values and no names",
-            "write it again with its header (sacct without --noheader), or say which column is which: "
-            "--columns job=1,submit=7,… (with --format csv)",
-        )
-    return None

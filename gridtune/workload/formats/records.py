@@ -20,6 +20,11 @@ from gridtune.registry import name_hint, nearest_name
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 
+#: What writes a dump that has all that is read.
+SACCT_COMMAND = (
+    "sacct --allusers --parsable2 --format=JobID,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,"
+    "State,ReqCPUS,AllocCPUS (or ALL)"
+)
 #: States of jobs that had not ended.
 RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
 
@@ -294,6 +299,43 @@ class Records:
         places = tuple(zip(first, (part.path for part in parts), strict=False))
         header = {key: values for part in parts for key, values in part.header.items()}
         return cls(parts[0].path, columns, lines, dict(notes), parts[0].kind, tuple(unread), header, places)
+
+    def check_quantities(self, chosen: Mapping[str, str]) -> None:
+        """Refuse a table that does not say when its jobs were submitted, or how long they ran."""
+        missing = None
+        if "submit" not in chosen:
+            missing = "no column says when jobs were submitted", "submit"
+        elif "elapsed" not in chosen and not ("end" in chosen and {"start", "wait"} & chosen.keys()):
+            missing = "no column says how long jobs ran (Elapsed, or Start and End)", "elapsed"
+        if missing is None:
+            return
+        there = ", ".join([*self.columns, *self.unread][:20])
+        hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
+        if self.kind.steps:
+            hint = f"write the dump again: {SACCT_COMMAND}"
+        line = 1 if self.lines is not None else None
+        message = f"{self.kind.opening}{missing[0]}; there are {there}"
+        raise WorkloadError(message, path=self.path, line=line, hint=hint)
+
+    def of_one_cluster(self, cluster: str | None) -> Records:
+        """Return the rows of one cluster; several in one table are refused unless one is chosen."""
+        name = next((name for name in self.columns if spelt(name) == "cluster"), None)
+        if name is None or not (self.kind.steps or cluster):
+            if cluster is not None:
+                raise WorkloadError("no column names a cluster", path=self.path, field="cluster")
+            return self
+        texts = self.columns[name]
+        names = sorted({text.strip() for text in texts.values.to_pylist()} - {""})
+        hint = f"choose one: cluster=NAME (--cluster NAME), of {', '.join(names[:10])}"
+        if cluster is None and len(names) > 1:
+            message = f"has the jobs of {len(names)} clusters"
+            raise WorkloadError(message, path=self.path, field=name, hint=hint)
+        if cluster is None or names == [cluster]:
+            return self
+        if cluster not in names:
+            raise WorkloadError(f"has no job of cluster {cluster!r}", path=self.path, field=name, hint=hint)
+        own = np.array([text.strip() == cluster for text in texts.values.to_pylist()], np.bool_)[texts.codes]
+        return self.only(own, "records of other clusters left out")
 
 
 def spelt(name: str) -> str:

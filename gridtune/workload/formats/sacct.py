@@ -20,6 +20,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,33 +44,12 @@ from gridtune.workload.formats.records import (
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 from gridtune.workload.formats.tables import delimiter_of
 
-#: Columns that hold free text.
-_FREE = frozenset(
-    {"jobname", "submitline", "workdir", "comment", "admincomment", "systemcomment", "constraints"}
-    | {"extra", "container", "wckey", "stdin", "stdout", "stderr", "failednode", "reservation", "reason"}
-)
-
+_NAMES = tomllib.loads(Path(__file__).with_name("sacct.toml").read_text(encoding="utf-8"))
 #: Lines that one record may take, bars that its texts may hold, and readings that are compared.
 _MOST_LINES, _MOST_BARS, _READINGS = 200, 60, 32
 
-_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\d+(\.\d+)?|Unknown|None|N/A|"
-_SPAN = r"(\d+-)?(\d+:)?\d+:\d+(\.\d+)?|\d+|UNLIMITED|Partition_Limit|INVALID|Unknown|"
-_COUNT = r"-?\d+(\.\d+)?[KMGT]?|Unknown|"
-_TRES = r"([\w/:.-]+=[^|,]*)(,[\w/:.-]+=[^|,]*)*|"
 #: What values of a column look like, by its name in small letters.
-_SHAPES = {
-    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
-    **dict.fromkeys(("elapsed", "timelimit", "suspended", "reserved", "planned"), _SPAN),
-    **dict.fromkeys(("cputime", "totalcpu", "usercpu", "systemcpu", "resvcpu"), _SPAN),
-    **dict.fromkeys(("elapsedraw", "timelimitraw", "cputimeraw", "resvcpuraw", "dbindex", "associd"), _COUNT),
-    **dict.fromkeys(("alloccpus", "reqcpus", "ncpus", "allocnodes", "reqnodes", "nnodes", "ntasks"), _COUNT),
-    **dict.fromkeys(("uid", "gid", "jobidraw", "priority", "qosraw"), r"-?[\d.+a-z]*"),
-    **dict.fromkeys(("exitcode", "derivedexitcode"), r"\d+:\d+|"),
-    **dict.fromkeys(("reqtres", "alloctres"), _TRES),
-    "state": r"[A-Z_]+\+?( by \S+)?|",
-    "jobid": r"\d+\S*",
-    "reqmem": r"\d+(\.\d+)?[KMGTP]?[cn]?|",
-}
+_SHAPES = {column: re.compile(shape["form"]) for shape in _NAMES["shapes"] for column in shape["columns"]}
 
 
 #: The most bytes of text that are split into columns at once.
@@ -139,10 +119,10 @@ class _DumpReader:
                 "is no dump of sacct: no JobID in its header", path=path, line=start + 1, hint=hint
             )
         self.job = lower.index("jobid" if "jobid" in lower else "jobidraw")
-        self.free = [name in _FREE for name in lower]
+        self.free = [name in _NAMES["free"] for name in lower]
         read = {self.names.index(name) for name in quantities_of(self.names).values()}
         self.decisive = [i for i in sorted(read) if not self.free[i]]
-        self.shapes = [re.compile(_SHAPES[name]) if name in _SHAPES else None for name in lower]
+        self.shapes = [_SHAPES.get(name) for name in lower]
 
     def table(self, wanted: Sequence[str]) -> tuple[Any, IntArray, list[WorkloadError], int]:
         """Return some columns of all records, the line of each from 0, and what is wrong with the others.
@@ -352,35 +332,6 @@ def _read(stream: LogStream) -> Records:
     return Records(stream.path, texts, (begins + 1).tolist(), notes, table_kinds()["sacct"], unread)
 
 
-#: The path to the value of each column.
-_JSON_PATHS = {
-    "JobIDRaw": "job_id",
-    "JobName": "name",
-    "User": "association.user",
-    "Account": "association.account",
-    "Cluster": "association.cluster",
-    "Group": "group",
-    "Partition": "partition",
-    "QOS": "qos",
-    "State": "state.current",
-    "Submit": "time.submission",
-    "Eligible": "time.eligible",
-    "Start": "time.start",
-    "End": "time.end",
-    "Elapsed": "time.elapsed",
-    "TimelimitRaw": "time.limit",
-    "ReqCPUS": "required.CPUs",
-    "AllocNodes": "allocation_nodes",
-    "ReqTRES": "tres.requested",
-    "AllocTRES": "tres.allocated",
-    "NodeList": "nodes",
-    "Constraints": "constraints",
-    "Priority": "priority",
-    "Reservation": "reservation.name",
-    "Licenses": "licenses",
-    "SubmitLine": "submit_line",
-}
-#: Columns of which 0 means that nothing is known.
 _MOMENTS = frozenset({"Submit", "Eligible", "Start", "End"})
 
 
@@ -402,10 +353,10 @@ def _records_of_json(text: str, path: Path) -> Records:
         raise WorkloadError("has no list of jobs", path=path, hint="`sacct --allusers --json` writes one")
     columns = {
         name: Texts.of([_json_text(name, _json_value(job, way)) for job in jobs])
-        for name, way in _JSON_PATHS.items()
+        for name, way in _NAMES["paths"].items()
     }
     columns["JobID"] = Texts.of([_job_id(job) for job in jobs])
-    known = {way.partition(".")[0] for way in _JSON_PATHS.values()} | {"array", "het", "steps"}
+    known = {way.partition(".")[0] for way in _NAMES["paths"].values()} | {"array", "het", "steps"}
     unread = tuple(dict.fromkeys(name for job in jobs for name in job if name not in known))
     notes = {STEPS: sum(len(job.get("steps") or ()) for job in jobs)}
     # "Slurm" in releases before 23.11.

@@ -14,14 +14,12 @@ http://gwa.ewi.tudelft.nl/grid-workload-format/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.types import AnyArray, BoolArray
 from gridtune.workload.fields import FIELDS, MORE_FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
@@ -43,7 +41,11 @@ def _read_swf(stream: LogStream) -> RawLog:
     if surplus:
         last = len(SWF_FIELDS) + surplus
         notes.append(f"fields 19 to {last} of each line are no part of the format and were not read")
-    segment = _summed_segments(table.columns)
+    # Parts of a job (status 2, 3, 4) that another line (0, 1, 5) sums up.
+    status, job = table.columns["status"], table.columns["job_id"]
+    segment = np.isin(status, _PARTS)
+    if segment.any():
+        segment &= np.isin(job, job[np.isin(status, (0, 1, 5))])
     if segment.any():
         table = replace(
             table,
@@ -56,13 +58,6 @@ def _read_swf(stream: LogStream) -> RawLog:
     if lone := int(np.isin(table.columns["status"], _PARTS).sum()):
         notes.append(f"{lone} segments of preempted jobs that no line sums up: each counts as a job")
     return table.log(stream.path, {"Import": tuple(notes)} if notes else {})
-
-
-def _summed_segments(columns: Mapping[str, AnyArray]) -> BoolArray:
-    """Return which lines are a part of a job (status 2, 3, 4) that another line (0, 1, 5) sums up."""
-    status, job = columns["status"], columns["job_id"]
-    part = np.isin(status, _PARTS)
-    return part & np.isin(job, job[np.isin(status, (0, 1, 5))]) if part.any() else part
 
 
 def _surplus(stream: LogStream) -> int:
@@ -93,16 +88,6 @@ _GROUPS = {"GroupID": 12, "VOID": 27, "ProjectID": 28}
 
 def _read_gwf(stream: LogStream, partition_from: str = "PartitionID", group_from: str = "GroupID") -> RawLog:
     """Read GWF; `partition_from` and `group_from` say which column becomes partition and group."""
-    fields = _fields(partition_from, group_from)
-    table = parse_table(stream, TableLayout(fields=fields, comment=b"#;", labels=_LABELS))
-    names = {
-        name.capitalize(): tuple(f"{number} {label}" for number, label in enumerate(labels, start=1))
-        for name, labels in sorted(table.labels.items())
-    }
-    return table.log(stream.path, names)
-
-
-def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
     fields: list[str | None] = [*SWF_FIELDS[:_SHARED], *[None] * (_WIDTH - _SHARED)]
     for field, source, positions in (
         ("partition", partition_from, _PARTITIONS),
@@ -112,7 +97,12 @@ def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
             raise WorkloadError(f"{field}_from must be one of {tuple(positions)}, but got {source!r}")
         fields[fields.index(field)] = None
         fields[positions[source]] = field
-    return tuple(fields)
+    table = parse_table(stream, TableLayout(fields=tuple(fields), comment=b"#;", labels=_LABELS))
+    names = {
+        name.capitalize(): tuple(f"{number} {label}" for number, label in enumerate(labels, start=1))
+        for name, labels in sorted(table.labels.items())
+    }
+    return table.log(stream.path, names)
 
 
 def _write_gwf(workload: Workload, file: BinaryIO) -> None:

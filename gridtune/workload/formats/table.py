@@ -72,6 +72,65 @@ class TableLayout:
     labels: frozenset[str] = frozenset()
     first_line: int = 1
 
+    def parse_numbers(self, block: bytes, first_line: int) -> _Block | None:
+        """Return the block's columns if every line is exactly well-formed, else None.
+
+        Sound because every token yields at least one number or fails: with the right count of tokens on every
+        line, the right count of numbers in all proves that each token was one number.
+        """
+        text = block.replace(b"\r\n", b"\n") if b"\r" in block else block
+        kinds = _kinds(self.separator)[np.frombuffer(text, dtype=np.uint8)]
+        if not kinds.all():
+            return None
+        width = len(self.fields)
+        solid = kinds >= _SOLID
+        begins = solid.copy()
+        begins[1:] &= ~solid[:-1]
+        starts = np.flatnonzero(begins)
+        newlines = np.flatnonzero(kinds == _NEWLINE)
+        counts = np.diff(np.searchsorted(starts, newlines), prepend=0)
+        full = counts == width
+        if not (full | (counts == 0)).all():
+            return None
+        jobs = int(full.sum())
+        if self.separator is not None:
+            if text.count(self.separator) != jobs * (width - 1):
+                return None
+            text = text.replace(self.separator, b" ")
+        split = self._without_fractions(text, starts, np.flatnonzero(kinds == _DOT))
+        if split is None:
+            return None
+        values = _integers(split[0])
+        if values is None or values.size != jobs * width:
+            return None
+        table = values.reshape(jobs, width)
+        columns: dict[str, npt.NDArray[Any]] = {
+            name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(self.fields) if name is not None
+        }
+        for name in FLOAT_FIELDS & columns.keys():
+            columns[name] = columns[name].astype(np.float64)
+        for token, value in split[1]:
+            columns[self.fields[token % width] or ""][token // width] = value
+        return _Block(columns, np.flatnonzero(full) + first_line)
+
+    def _without_fractions(
+        self, text: bytes, starts: npt.NDArray[np.intp], dots: npt.NDArray[np.intp]
+    ) -> tuple[bytes, list[tuple[int, float]]] | None:
+        """Return the text with fractions blanked, and the decimal numbers by the position of their token.
+
+        None if a decimal point stands where only whole numbers may, or not within one plain number.
+        """
+        if len(dots) == 0:
+            return text, []
+        tokens = np.searchsorted(starts, dots, side="right") - 1
+        fields = [self.fields[i] for i in np.unique(tokens % len(self.fields))]
+        if any(name not in FLOAT_FIELDS for name in fields):
+            return None
+        numbers = _PLAIN_DECIMAL.findall(text)
+        if len(numbers) != len(dots):
+            return None
+        return _FRACTION.sub(b"", text), list(zip(tokens.tolist(), map(float, numbers), strict=True))
+
 
 @dataclass
 class Table:
@@ -179,7 +238,7 @@ class _Parser:
     def parse(self, block: bytes, first_line: int) -> _Block:
         if any(mark in block for mark in self.layout.comment):
             block = self._without_comments(block, first_line)
-        fast = None if self.layout.labels else _parse_numbers(block, self.layout, first_line)
+        fast = None if self.layout.labels else self.layout.parse_numbers(block, first_line)
         return fast if fast is not None else self._parse_lines(block, first_line)
 
     def _without_comments(self, block: bytes, first_line: int) -> bytes:
@@ -264,48 +323,6 @@ class _Parser:
         return Table(columns, lines, self.comments, labels)
 
 
-def _parse_numbers(block: bytes, layout: TableLayout, first_line: int) -> _Block | None:
-    """Return the block's columns if every line is exactly well-formed, else None.
-
-    Sound because every token yields at least one number or fails: with the right count of tokens on every
-    line, the right count of numbers in all proves that each token was one number.
-    """
-    text = block.replace(b"\r\n", b"\n") if b"\r" in block else block
-    kinds = _kinds(layout.separator)[np.frombuffer(text, dtype=np.uint8)]
-    if not kinds.all():
-        return None
-    width = len(layout.fields)
-    solid = kinds >= _SOLID
-    begins = solid.copy()
-    begins[1:] &= ~solid[:-1]
-    starts = np.flatnonzero(begins)
-    newlines = np.flatnonzero(kinds == _NEWLINE)
-    counts = np.diff(np.searchsorted(starts, newlines), prepend=0)
-    full = counts == width
-    if not (full | (counts == 0)).all():
-        return None
-    jobs = int(full.sum())
-    if layout.separator is not None:
-        if text.count(layout.separator) != jobs * (width - 1):
-            return None
-        text = text.replace(layout.separator, b" ")
-    split = _without_fractions(text, layout, starts, np.flatnonzero(kinds == _DOT))
-    if split is None:
-        return None
-    values = _integers(split[0])
-    if values is None or values.size != jobs * width:
-        return None
-    table = values.reshape(jobs, width)
-    columns: dict[str, npt.NDArray[Any]] = {
-        name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(layout.fields) if name is not None
-    }
-    for name in FLOAT_FIELDS & columns.keys():
-        columns[name] = columns[name].astype(np.float64)
-    for token, value in split[1]:
-        columns[layout.fields[token % width] or ""][token // width] = value
-    return _Block(columns, np.flatnonzero(full) + first_line)
-
-
 _NEWLINE, _BLANK, _SOLID, _DOT = 1, 2, 3, 4
 
 
@@ -318,25 +335,6 @@ def _kinds(separator: bytes | None) -> npt.NDArray[np.uint8]:
     kinds[ord("\n")] = _NEWLINE
     kinds[list(b" \t" if separator is None else separator)] = _BLANK
     return kinds
-
-
-def _without_fractions(
-    text: bytes, layout: TableLayout, starts: npt.NDArray[np.intp], dots: npt.NDArray[np.intp]
-) -> tuple[bytes, list[tuple[int, float]]] | None:
-    """Return the text with fractions blanked, and the decimal numbers by the position of their token.
-
-    None if a decimal point stands where only whole numbers may, or not within one plain number.
-    """
-    if len(dots) == 0:
-        return text, []
-    tokens = np.searchsorted(starts, dots, side="right") - 1
-    fields = [layout.fields[i] for i in np.unique(tokens % len(layout.fields))]
-    if any(name not in FLOAT_FIELDS for name in fields):
-        return None
-    numbers = _PLAIN_DECIMAL.findall(text)
-    if len(numbers) != len(dots):
-        return None
-    return _FRACTION.sub(b"", text), list(zip(tokens.tolist(), map(float, numbers), strict=True))
 
 
 _PLAIN_DECIMAL = re.compile(rb"(?<![\d.])-?\d+\.\d*(?=\s)")

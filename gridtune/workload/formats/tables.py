@@ -75,7 +75,9 @@ def _records(stream: LogStream, table: TableOptions) -> Records:
         if not any(names):
             raise WorkloadError("line 1 should name the columns, but is empty", path=path, line=1)
         line = rows.line_num
-        if _are_positions(table.columns, names):
+        chosen = [part.partition("=")[2].strip() for part in (table.columns or "").split(",")]
+        numbers = all(name.isdecimal() and int(name) <= len(names) for name in chosen)
+        if numbers and not set(chosen) <= set(names):
             # Without a header the first row is a job, and columns are known by their position.
             kept, lines, names = [names], [1], [str(k) for k in range(1, len(names) + 1)]
         check_names(names, path, 1)
@@ -91,13 +93,6 @@ def _records(stream: LogStream, table: TableOptions) -> Records:
         raise WorkloadError(f"is no table: {error}", path=path, line=rows.line_num) from error
     columns = [Texts.of(column) for column in zip(*kept, strict=True)] or [Texts.of([]) for _ in names]
     return Records(path, dict(zip(names, columns, strict=True)), lines, kind=kind_of(names))
-
-
-def _are_positions(columns: str | None, names: Sequence[str]) -> bool:
-    """Return whether a user names columns by their position: not all of them are names."""
-    chosen = [part.partition("=")[2].strip() for part in (columns or "").split(",")]
-    numbers = all(name.isdecimal() and int(name) <= len(names) for name in chosen)
-    return numbers and not set(chosen) <= set(names)
 
 
 def _records_of_json(stream: LogStream) -> Records:

@@ -25,7 +25,6 @@ from gridtune.workload.workload import Workload
 
 __all__ = [
     "GENERATORS",
-    "WorkloadGenerator",
     "generate_workload",
     "generator",
     "generator_names",
@@ -39,7 +38,7 @@ UNIX_START_TIME = 1_704_067_200
 
 
 @dataclass(frozen=True)
-class WorkloadGenerator:
+class _WorkloadGenerator:
     """A registered generator.
 
     Attributes
@@ -64,9 +63,28 @@ class WorkloadGenerator:
         """The first line of its documentation."""
         return (inspect.getdoc(self.make) or "").partition("\n")[0]
 
+    def checked(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters in their types, or say which one does not fit."""
+        values: dict[str, Any] = {}
+        for key, value in parameters.items():
+            kind = self.parameters.get(key)
+            if kind is None:
+                raise _unknown_parameter(self.name, key, self.parameters)
+            if value is None and self.defaults[key] is None:
+                values[key] = None
+            elif kind is int:
+                values[key] = _whole(key, value, at_least=None)
+            elif kind is float and isinstance(value, int | float | np.number) and not isinstance(value, bool):
+                values[key] = float(value)
+            elif kind is str and isinstance(value, str):
+                values[key] = value
+            else:
+                raise WorkloadError(f"must be of type {kind.__name__}, got {value!r}", field=key)
+        return values
+
 
 #: All generators by name; those that packages announce are imported when they are asked for.
-GENERATORS: Registry[WorkloadGenerator] = Registry(
+GENERATORS: Registry[_WorkloadGenerator] = Registry(
     "generator", "gridtune.generators", WorkloadError, code=lambda item: item.make
 )
 
@@ -97,7 +115,7 @@ def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Col
                 hint="it takes jobs, seed, processors and parameters that all have defaults",
             )
         defaults = {key: value.default for key, value in own.items()}
-        item = WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
+        item = _WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
         GENERATORS.register(name, item)
         return make
 
@@ -150,7 +168,7 @@ def generate_workload(name: str, *, jobs: int, seed: int, **parameters: Any) -> 
         If the generator or a parameter is unknown, of the wrong type or out of range.
     """
     model = GENERATORS.find(name)
-    values = {**model.defaults, **_checked(model, parameters)}
+    values = {**model.defaults, **model.checked(parameters)}
     count = _whole("jobs", jobs, at_least=1)
     start = _whole("seed", seed, at_least=0)
     columns = dict(model.make(jobs=count, seed=start, **values))
@@ -187,26 +205,6 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
             values[key] = kinds[key](value)
         except ValueError:
             raise WorkloadError(f"{value!r} is not of type {kinds[key].__name__}", field=key) from None
-    return values
-
-
-def _checked(model: WorkloadGenerator, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters in their types, or say which one does not fit."""
-    values: dict[str, Any] = {}
-    for key, value in parameters.items():
-        kind = model.parameters.get(key)
-        if kind is None:
-            raise _unknown_parameter(model.name, key, model.parameters)
-        if value is None and model.defaults[key] is None:
-            values[key] = None
-        elif kind is int:
-            values[key] = _whole(key, value, at_least=None)
-        elif kind is float and isinstance(value, int | float | np.number) and not isinstance(value, bool):
-            values[key] = float(value)
-        elif kind is str and isinstance(value, str):
-            values[key] = value
-        else:
-            raise WorkloadError(f"must be of type {kind.__name__}, got {value!r}", field=key)
     return values
 
 

@@ -45,19 +45,21 @@ def zipf(rng: np.random.Generator, count: int, kinds: int, exponent: float) -> I
 
 def check_range(
     field: str,
-    value: float,
+    value: float | None,
     low: float = -math.inf,
     high: float = math.inf,
     *,
     above: float = -math.inf,
 ) -> None:
-    """Refuse a parameter outside [low, high], not greater than `above`, or not a finite number.
+    """Refuse a parameter outside [low, high], not greater than `above`, or not a finite number; not None.
 
     Raises
     ------
     WorkloadError
         Naming the parameter, its value and the bound it breaks.
     """
+    if value is None:
+        return
     if not math.isfinite(value):
         raise WorkloadError(f"must be a finite number, got {value}", field=field)
     if value < low:
@@ -149,7 +151,11 @@ def _modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int)
         raise WorkloadError(
             f"the longest run time is {int(run_time.max())} s, above the longest estimate {maximum} s"
         )
-    values, shares = _histogram(maximum)
+    times = np.array([maximum, *(60 * minutes for minutes in _ROUND_MINUTES if 60 * minutes < maximum)])
+    rest = 14.0491 * np.exp(-0.177531 * np.arange(2, len(_ROUND_MINUTES) + 2)) + 0.462513
+    shares = np.concatenate([[89.0 - rest.sum()], rest])[: len(times)]
+    ascending = np.argsort(times)
+    values, shares = times[ascending].astype(np.int64), (shares / shares.sum())[ascending]
     # Whole numbers that add up to the number of jobs, each within 1 of its share of it.
     edges = np.rint(np.cumsum(shares) * len(run_time)).astype(np.int64)
     wanted = np.diff(edges, prepend=0)
@@ -167,16 +173,6 @@ def _modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int)
         estimates[free[:take]] = value
         free = free[take:]
     return estimates
-
-
-def _histogram(maximum: int) -> tuple[IntArray, FloatArray]:
-    """Return the estimates' values, ascending, and their shares, which add up to 1."""
-    times = [maximum, *(60 * minutes for minutes in _ROUND_MINUTES if 60 * minutes < maximum)]
-    rank = np.arange(2, len(_ROUND_MINUTES) + 2)
-    rest = 14.0491 * np.exp(-0.177531 * rank) + 0.462513
-    shares = np.concatenate([[89.0 - rest.sum()], rest])[: len(times)]
-    ascending = np.argsort(times)
-    return np.asarray(times, dtype=np.int64)[ascending], (shares / shares.sum())[ascending]
 
 
 def draw_estimates(

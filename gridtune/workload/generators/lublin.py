@@ -9,8 +9,10 @@ and the values of the authors' own program in the Parallel Workloads Archive.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from math import floor, log2
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -86,27 +88,24 @@ class _Population:
         # Slot 1 of the model is the half-hour from midnight.
         return Cycle(np.roll(share, _FIRST_SLOT - 1), _SLOT)
 
+    def sizes(self, processors: int, count: int, rng: np.random.Generator) -> IntArray:
+        """Return processors per job: serial, a power of two, or any number, by a two-stage uniform law."""
+        high = log2(processors) - self.high_below_machine
+        medium = high - self.medium_below_high
+        kind, stage, place = rng.random(count), rng.random(count), rng.random(count)
+        bottom = np.where(stage <= self.first_uniform, self.low, medium)
+        top = np.where(stage <= self.first_uniform, medium, high)
+        exponent = bottom + place * (top - bottom)
+        # On a machine whose size is no power of two, rounding up may overshoot it.
+        power = np.minimum(np.floor(exponent + 0.5), floor(log2(processors)))
+        exponent = np.where(kind <= self.serial + self.power_of_two, power, exponent)
+        parallel = np.floor(np.exp2(exponent) + 0.5).astype(np.int64)
+        return np.where(kind <= self.serial, 1, np.minimum(parallel, processors))
 
+
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 #: Batch and interactive jobs as fitted apart, and all jobs as fitted together (machine of 128 processors).
-POPULATIONS = MappingProxyType(
-    {
-        "batch": _Population(
-            0.2927, 0.6686, 1.2, 2.0, 0.0, 0.875,
-            (6.57, 639.1), (0.823, 0.0156), -0.003, 0.6986,
-            6.0415, 0.8531, 1.0519, 6.1271, 5.2740,
-        ),
-        "interactive": _Population(
-            0.1541, 0.625, 1.0, 2.5, 1.5, 0.705,
-            (3.8351, 7.073), (0.6605, 0.6856), -0.0118, 0.9156,
-            6.5510, 0.6621, 0.9797, 8.9186, 3.6680,
-        ),
-        "all": _Population(
-            0.244, 0.576, 0.8, 2.5, 0.0, 0.86,
-            (4.2, 312.0), (0.94, 0.03), -0.0054, 0.78,
-            10.2303, 0.4871, 1.0225, 8.1737, 3.9631,
-        ),
-    }
-)  # fmt: skip
+POPULATIONS = MappingProxyType({name: _Population(**own) for name, own in _DECLARED.items()})
 
 
 @generator("lublin")
@@ -141,7 +140,11 @@ def _lublin(
     estimates, estimate_factor
         Model of the requested times: `modal`, `factor` or `exact`; see `draw_estimates`.
     """
-    _check(processors, load, population)
+    if population not in {*POPULATIONS, "mixed"}:
+        hint = f"one of {', '.join(POPULATIONS)}, mixed"
+        raise WorkloadError(f"no population is named {population!r}", field="population", hint=hint)
+    check_range("processors", processors, 64 if population in {"interactive", "mixed"} else 16, 2**24)
+    check_range("load", load, high=100.0, above=0.0)
     check_range("users", users, 1, 10**6)
     check_range("user_skew", user_skew, 0.0, 10.0)
     check_range("estimate_factor", estimate_factor, 0.0, 1e6)
@@ -151,8 +154,12 @@ def _lublin(
     run_time = np.empty(jobs, dtype=np.int64)
     for number, kind in enumerate(kinds):
         index = np.flatnonzero(queue == number)
-        size[index] = _sizes(POPULATIONS[kind], processors, len(index), stream(seed, f"size {kind}"))
-        run_time[index] = _run_times(POPULATIONS[kind], size[index], stream(seed, f"run time {kind}"))
+        model, rng = POPULATIONS[kind], stream(seed, f"run time {kind}")
+        size[index] = model.sizes(processors, len(index), stream(seed, f"size {kind}"))
+        # e to a hyper-gamma number whose mixture depends on the size.
+        first = np.clip(model.mix_slope * size[index] + model.mix_base, 0.0, 1.0)
+        shapes, scales = model.run_time_shapes, model.run_time_scales
+        run_time[index] = np.exp(_hyper_gamma(rng, first, shapes, scales, MAX_LOG_RUN_TIME)).astype(np.int64)
     span = None if load is None else float((size * run_time).sum()) / (processors * load)
     submit = _clock_times(even, queue, cycles, span)
     order = np.argsort(submit, kind="stable")
@@ -170,15 +177,6 @@ def _lublin(
         "user": zipf(stream(seed, "user"), jobs, users, user_skew),
         "queue": queue if population == "mixed" else np.full(jobs, int(population != "interactive")),
     }
-
-
-def _check(processors: int, load: float | None, population: str) -> None:
-    if population not in {*POPULATIONS, "mixed"}:
-        hint = f"one of {', '.join(POPULATIONS)}, mixed"
-        raise WorkloadError(f"no population is named {population!r}", field="population", hint=hint)
-    check_range("processors", processors, 64 if population in {"interactive", "mixed"} else 16, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
 
 
 def _arrivals(jobs: int, seed: int, kinds: tuple[str, ...]) -> tuple[IntArray, FloatArray, tuple[Cycle, ...]]:
@@ -224,28 +222,6 @@ def _hyper_gamma(
         values[left] = rng.gamma(np.where(component, *shapes), np.where(component, *scales))
         left = left[values[left] > limit]
     return values
-
-
-def _sizes(model: _Population, processors: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Return processors per job: serial, a power of two, or any number, by a two-stage uniform law."""
-    high = log2(processors) - model.high_below_machine
-    medium = high - model.medium_below_high
-    kind, stage, place = rng.random(count), rng.random(count), rng.random(count)
-    bottom = np.where(stage <= model.first_uniform, model.low, medium)
-    top = np.where(stage <= model.first_uniform, medium, high)
-    exponent = bottom + place * (top - bottom)
-    # On a machine whose size is no power of two, rounding up may overshoot it.
-    power = np.minimum(np.floor(exponent + 0.5), floor(log2(processors)))
-    exponent = np.where(kind <= model.serial + model.power_of_two, power, exponent)
-    parallel = np.floor(np.exp2(exponent) + 0.5).astype(np.int64)
-    return np.where(kind <= model.serial, 1, np.minimum(parallel, processors))
-
-
-def _run_times(model: _Population, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
-    first = np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
-    logarithm = _hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)
-    return np.exp(logarithm).astype(np.int64)
 
 
 def _clock_times(

@@ -72,6 +72,50 @@ class _Layout:
     session: IntArray
     user: IntArray
 
+    def times(
+        self, seed: int, typical: FloatArray, similarity: float, longest: int
+    ) -> tuple[IntArray, IntArray, BoolArray]:
+        """Return run times, requested times and which jobs their request cut short."""
+        check_range("similarity", similarity, 0.0, 5.0)
+        drift = np.exp(BATCH_SPREAD * stream(seed, "batch time").standard_normal(len(typical)))
+        batch_time = typical * drift
+        expected = np.clip(np.ceil(batch_time), 1, longest).astype(np.int64)
+        estimates = draw_estimates("modal", stream(seed, "estimate"), expected, maximum=longest)
+        requested = estimates[self.batch]
+        noise = np.exp(similarity * stream(seed, "run time").standard_normal(len(self.batch)))
+        wanted = np.maximum(np.rint(batch_time[self.batch] * noise), 1.0)
+        cut = wanted > requested
+        return np.where(cut, requested, wanted).astype(np.int64), requested, cut
+
+    def offsets(self, seed: int, batch_gap: float, think_time: float) -> FloatArray:
+        """Return each job's seconds since its session began."""
+        check_range("batch_gap", batch_gap, 0.0, 1e6)
+        check_range("think_time", think_time, 0.0, 1e6)
+        within = stream(seed, "gap").exponential(1.0, len(self.batch)) * batch_gap
+        thinks = think_time * np.exp(THINK_SPREAD * stream(seed, "think").standard_normal(len(self.session)))
+        opens_batch = np.diff(self.batch, prepend=-1) > 0
+        gaps = np.where(opens_batch, thinks[self.batch], within)
+        session = self.session[self.batch]
+        opens_session = np.diff(session, prepend=-1) > 0
+        since_first = np.cumsum(gaps)
+        return since_first - since_first[opens_session][session]
+
+    def session_starts(
+        self, seed: int, offset: FloatArray, week: Cycle, *, length: float, span: float | None
+    ) -> FloatArray:
+        """Return when each session begins: a Poisson process over the weeks, given its number of events."""
+        even = np.sort(stream(seed, "session").random(len(self.user)))
+        if span is not None:
+            session = self.session[self.batch]
+            closes = np.append(np.diff(session) > 0, True)
+
+            def spread(scale: float) -> float:
+                starts = week.clock_time(scale * even)
+                return float((starts + offset[closes]).max() - starts[0])
+
+            length = fit_scale(spread, span)
+        return week.clock_time(length * even)
+
 
 @generator("sessions")
 def _sessions(
@@ -133,29 +177,31 @@ def _sessions(
         `draw_estimates`; jobs that would run longer end with it and have status 0.
     """
     check_range("processors", processors, 2, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
+    check_range("load", load, high=100.0, above=0.0)
     check_range("users", users, 1, 10**6)
     check_range("user_skew", user_skew, 0.0, 10.0)
     check_range("sessions_per_day", sessions_per_day, above=0.0)
     check_range("run_time", run_time, 1.0, 1e9)
     check_range("run_time_spread", run_time_spread, 0.0, 5.0)
     check_range("longest_run_time", longest_run_time, 3600, 10**9)
-    layout = _layout(
-        _batch_sizes(seed, jobs, batch_tail, largest_batch), seed, batches_per_session, users, user_skew
-    )
+    check_range("batch_tail", batch_tail, 0.5, 20.0)
+    check_range("largest_batch", largest_batch, 1, 10**6)
+    # Every batch has a job, so `jobs` batches are enough.
+    uniform = 1.0 - stream(seed, "batch size").random(jobs)
+    sizes = np.minimum(np.floor(uniform ** (-1.0 / batch_tail)), largest_batch).astype(np.int64)
+    layout = _layout(_cut(sizes, jobs), seed, batches_per_session, users, user_skew)
     # The program of each batch, counted over all users; a user has a favourite.
     favourite = zipf(stream(seed, "program"), len(layout.session), APPLICATIONS, 1.0)
     program = (layout.user[layout.session] - 1) * APPLICATIONS + favourite - 1
     size = _sizes(seed, users, processors, serial)[program][layout.batch]
     scatter = stream(seed, "typical time").standard_normal(users * APPLICATIONS)
     typical = (run_time * np.exp(run_time_spread * scatter))[program]
-    ran, requested, cut = _times(seed, layout, typical, similarity, longest_run_time)
-    offset = _offsets(seed, layout, batch_gap, think_time)
+    ran, requested, cut = layout.times(seed, typical, similarity, longest_run_time)
+    offset = layout.offsets(seed, batch_gap, think_time)
     span = None if load is None else float((size * ran).sum()) / (processors * load)
     week = office_week(night, weekend)
     length = len(layout.user) / sessions_per_day * DAY
-    starts = _session_starts(seed, layout, offset, week, length=length, span=span)
+    starts = layout.session_starts(seed, offset, week, length=length, span=span)
     submit = np.floor(starts[layout.session[layout.batch]] + offset).astype(np.int64)
     user = layout.user[layout.session][layout.batch]
     columns = {
@@ -171,16 +217,6 @@ def _sessions(
     }
     order = np.argsort(submit, kind="stable")
     return {name: column[order] for name, column in columns.items()}
-
-
-def _batch_sizes(seed: int, jobs: int, tail: float, largest: int) -> IntArray:
-    """Return sizes of batches, at least 1 each, that add up to `jobs`."""
-    check_range("batch_tail", tail, 0.5, 20.0)
-    check_range("largest_batch", largest, 1, 10**6)
-    # Every batch has a job, so `jobs` batches are enough.
-    uniform = 1.0 - stream(seed, "batch size").random(jobs)
-    size = np.minimum(np.floor(uniform ** (-1.0 / tail)), largest).astype(np.int64)
-    return _cut(size, jobs)
 
 
 def _cut(counts: IntArray, total: int) -> IntArray:
@@ -214,50 +250,3 @@ def _sizes(seed: int, users: int, processors: int, serial: float) -> IntArray:
     rounded = np.where(rng.random(count) < 0.75, np.floor(exponent + 0.5), exponent)
     parallel = np.clip(np.rint(np.exp2(rounded)), 2, processors).astype(np.int64)
     return np.where(kind < serial, 1, parallel)
-
-
-def _times(
-    seed: int, layout: _Layout, typical: FloatArray, similarity: float, longest: int
-) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return run times, requested times and which jobs their request cut short."""
-    check_range("similarity", similarity, 0.0, 5.0)
-    drift = np.exp(BATCH_SPREAD * stream(seed, "batch time").standard_normal(len(typical)))
-    batch_time = typical * drift
-    expected = np.clip(np.ceil(batch_time), 1, longest).astype(np.int64)
-    estimates = draw_estimates("modal", stream(seed, "estimate"), expected, maximum=longest)
-    requested = estimates[layout.batch]
-    noise = np.exp(similarity * stream(seed, "run time").standard_normal(len(layout.batch)))
-    wanted = np.maximum(np.rint(batch_time[layout.batch] * noise), 1.0)
-    cut = wanted > requested
-    return np.where(cut, requested, wanted).astype(np.int64), requested, cut
-
-
-def _offsets(seed: int, layout: _Layout, batch_gap: float, think_time: float) -> FloatArray:
-    """Return each job's seconds since its session began."""
-    check_range("batch_gap", batch_gap, 0.0, 1e6)
-    check_range("think_time", think_time, 0.0, 1e6)
-    within = stream(seed, "gap").exponential(1.0, len(layout.batch)) * batch_gap
-    thinks = think_time * np.exp(THINK_SPREAD * stream(seed, "think").standard_normal(len(layout.session)))
-    opens_batch = np.diff(layout.batch, prepend=-1) > 0
-    gaps = np.where(opens_batch, thinks[layout.batch], within)
-    session = layout.session[layout.batch]
-    opens_session = np.diff(session, prepend=-1) > 0
-    since_first = np.cumsum(gaps)
-    return since_first - since_first[opens_session][session]
-
-
-def _session_starts(
-    seed: int, layout: _Layout, offset: FloatArray, week: Cycle, *, length: float, span: float | None
-) -> FloatArray:
-    """Return when each session begins: a Poisson process over the weeks, given its number of events."""
-    even = np.sort(stream(seed, "session").random(len(layout.user)))
-    if span is not None:
-        session = layout.session[layout.batch]
-        closes = np.append(np.diff(session) > 0, True)
-
-        def spread(scale: float) -> float:
-            starts = week.clock_time(scale * even)
-            return float((starts + offset[closes]).max() - starts[0])
-
-        length = fit_scale(spread, span)
-    return week.clock_time(length * even)

@@ -157,22 +157,7 @@ class Workflow:
         same = (np.diff(self.parent[order]) == 0) & (np.diff(self.child[order]) == 0)
         for edge in order[1:][same][:1]:
             raise WorkloadError(f"{self._edge(edge)} is listed twice", field="parent")
-        if self.level.min() < 0:
-            self._refuse_cycle()
-
-    def _refuse_cycle(self) -> None:
-        graph: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
-        for parent, child in zip(self.parent.tolist(), self.child.tolist(), strict=True):
-            graph.add(child, parent)
-        try:
-            graph.prepare()
-        except graphlib.CycleError as fault:
-            cycle = fault.args[1][:-1]
-            first = cycle.index(min(cycle))
-            cycle = cycle[first:] + cycle[:first]
-            path = " → ".join(repr(self.names[task]) for task in (*cycle[:6], *cycle[6:][-1:]))
-            message = f"tasks wait for each other: {path} → {self.names[cycle[0]]!r}"
-            raise WorkloadError(message, field="parent", hint="a workflow has no cycle") from None
+        _ = self.level
 
     def _edge(self, edge: int) -> str:
         return f"the edge from {self.names[self.parent[edge]]!r} to {self.names[self.child[edge]]!r}"
@@ -189,23 +174,25 @@ class Workflow:
 
     @cached_property
     def level(self) -> IntArray:
-        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents.
-
-        -1 for a task on a cycle, or reachable from one.
-        """
-        offsets, children, _ = self.children
-        left = np.diff(self.parents.offsets)
-        level = np.full(len(self), -1, np.int64)
-        ready, depth = np.flatnonzero(left == 0), 0
-        while len(ready):
-            level[ready] = depth
-            # All edges out of this level at once: their positions, row after row.
-            counts = offsets[ready + 1] - offsets[ready]
-            first = np.repeat(offsets[ready] - np.cumsum(counts) + counts, counts)
-            reached = children[first + np.arange(counts.sum())]
-            np.subtract.at(left, reached, 1)
-            reached = np.unique(reached)
-            ready, depth = reached[left[reached] == 0], depth + 1
+        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents."""
+        graph = graphlib.TopologicalSorter[int](dict.fromkeys(range(len(self)), ()))
+        for parent, child in zip(self.parent.tolist(), self.child.tolist(), strict=True):
+            graph.add(child, parent)
+        try:
+            graph.prepare()
+        except graphlib.CycleError as fault:
+            cycle = fault.args[1][:-1]
+            first = cycle.index(min(cycle))
+            cycle = cycle[first:] + cycle[:first]
+            path = " → ".join(repr(self.names[task]) for task in (*cycle[:6], *cycle[6:][-1:]))
+            message = f"tasks wait for each other: {path} → {self.names[cycle[0]]!r}"
+            raise WorkloadError(message, field="parent", hint="a workflow has no cycle") from None
+        level, depth = np.zeros(len(self), np.int64), 0
+        while graph.is_active():
+            ready = graph.get_ready()
+            level[list(ready)] = depth
+            graph.done(*ready)
+            depth += 1
         return _frozen(level)
 
     @cached_property
@@ -269,6 +256,37 @@ class Workflow:
             message = f"{wide}, and the largest site has {most}"
             raise WorkloadError(message, field="processors", hint="a task runs within one site")
 
+    def describe(self) -> dict[str, Any]:
+        """Return the figures of a workflow, ready for JSON.
+
+        Returns
+        -------
+        dict
+            Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with
+            its tasks, its run times (seconds) and its processors.
+        """
+        run, kinds = self.mean_run_time, np.array(self.kinds)
+        by_kind = []
+        for kind in dict.fromkeys(self.kinds):
+            rows = kinds == kind
+            times, width = run[rows], self.processors[rows]
+            row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
+            spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
+            by_kind.append({**row, "run_time": spread})
+        return {
+            "name": self.name,
+            "tasks": len(self),
+            "edges": len(self.parent),
+            "levels": np.bincount(self.level).tolist(),
+            "work_processor_seconds": self.work,
+            "critical_path_seconds": self.critical_path,
+            "widest_task": self.widest,
+            "bytes_sent": float(self.volume.sum()),
+            "cleaning": dict(self.cleaning),
+            "content": self.checksum,
+            "kinds": by_kind,
+        }
+
 
 def _frozen(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     column.flags.writeable = False
@@ -288,38 +306,6 @@ def _rows(task: IntArray, other: IntArray, volume: FloatArray, count: int) -> Ne
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=count), out=offsets[1:])
     return Neighbours(_frozen(offsets), _frozen(other[order]), _frozen(volume[order]))
-
-
-def describe_workflow(workflow: Workflow) -> dict[str, Any]:
-    """Return the figures of a workflow, ready for JSON.
-
-    Returns
-    -------
-    dict
-        Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with its
-        tasks, its run times (seconds) and its processors.
-    """
-    run, kinds = workflow.mean_run_time, np.array(workflow.kinds)
-    by_kind = []
-    for kind in dict.fromkeys(workflow.kinds):
-        rows = kinds == kind
-        times, width = run[rows], workflow.processors[rows]
-        row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
-        spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
-        by_kind.append({**row, "run_time": spread})
-    return {
-        "name": workflow.name,
-        "tasks": len(workflow),
-        "edges": len(workflow.parent),
-        "levels": np.bincount(workflow.level).tolist(),
-        "work_processor_seconds": workflow.work,
-        "critical_path_seconds": workflow.critical_path,
-        "widest_task": workflow.widest,
-        "bytes_sent": float(workflow.volume.sum()),
-        "cleaning": dict(workflow.cleaning),
-        "content": workflow.checksum,
-        "kinds": by_kind,
-    }
 
 
 def generate_workflow(

@@ -8,7 +8,6 @@ from math import sqrt
 import pytest
 
 from gridtune.batch.policies import JobView, QueueOrder, get_queue_order, queue_order_names
-from gridtune.batch.policies.queue_order import formula_of
 
 VIEWS = [
     JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25, 30.0),
@@ -20,7 +19,7 @@ CHANGING = ["wfp3", "wfp3(exponent=2.5)", "unicef", "xfactor", "fair-user", "fai
 @pytest.mark.parametrize("name", CHANGING)
 def test_it_computes_what_the_function_does(name):
     order = get_queue_order(name)
-    formula = formula_of(order)
+    formula = order.formula()
     assert formula is not None
     for view in VIEWS:
         assert formula(view) == pytest.approx(order(view), rel=1e-12)
@@ -29,7 +28,7 @@ def test_it_computes_what_the_function_does(name):
 def test_every_shipped_order_but_random_has_one():
     orders = (get_queue_order(name) for name in queue_order_names())
     shipped = [order for order in orders if order.score.__module__ == "gridtune.batch.policies.orders"]
-    assert [order.name for order in shipped if formula_of(order) is None] == ["random"]
+    assert [order.name for order in shipped if order.formula() is None] == ["random"]
 
 
 WEIGHT = 3.0
@@ -71,7 +70,7 @@ def order_of(function, **parameters):
 
 def test_a_parameter_may_have_the_name_of_a_field():
     order = order_of(with_a_parameter_named_like_a_field, wait=5.0)
-    assert formula_of(order)(VIEWS[0]) == order(VIEWS[0]) == 125
+    assert order.formula()(VIEWS[0]) == order(VIEWS[0]) == 125
 
 
 @pytest.mark.parametrize(
@@ -79,10 +78,10 @@ def test_a_parameter_may_have_the_name_of_a_field():
     [with_steps, with_a_global, with_a_branch, with_an_imported_function, with_floor, lambda job: job.wait],
 )
 def test_other_functions_have_none(function):
-    assert formula_of(order_of(function)) is None
+    assert order_of(function).formula() is None
 
 
 def test_a_function_that_is_only_called_max_is_none(monkeypatch):
-    assert formula_of(order_of(with_max_of_its_own)) is not None
+    assert order_of(with_max_of_its_own).formula() is not None
     monkeypatch.setitem(with_max_of_its_own.__globals__, "max", lambda one, other: other)
-    assert formula_of(order_of(with_max_of_its_own)) is None
+    assert order_of(with_max_of_its_own).formula() is None

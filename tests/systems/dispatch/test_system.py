@@ -12,7 +12,7 @@ import pytest
 from gridtune.errors import GridtuneError, SimulationError, SweepError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.run import space_cells
-from gridtune.systems.dispatch.jobs import _batch_starts, make_jobs
+from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
 from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
@@ -44,7 +44,7 @@ def log_of(submit: np.ndarray, length: np.ndarray, requested: np.ndarray) -> Wor
 
 def test_drawn_jobs_come_in_batches_at_the_load_asked_for():
     p = DispatchParameters(batches=3, batch_jobs=2000, learning_jobs=1000, factors=(1.0,), cpus=9)
-    jobs, starts = jobs_of(p), _batch_starts(p)
+    jobs, starts = jobs_of(p), p.batch_starts()
     for batch in range(3):
         own = jobs.batch == batch
         come = jobs.submit[own]
@@ -68,7 +68,7 @@ def test_batches_last_long_enough_to_run_their_jobs():
     one = {"batches": 2, "batch_jobs": 90, "mean_length": 100.0, "factors": (1.0,)}
     for load, period in ((1.0, 27_000), (2.0, 13_500), (4.0, 13_500)):
         p = DispatchParameters(**one, offered_load=load)
-        assert _batch_starts(p).tolist() == [0, period]
+        assert p.batch_starts().tolist() == [0, period]
         assert jobs_of(p).submit[:90].max() == pytest.approx(90 * 100 / load, rel=0.1)
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from gridtune.cli.main import cli
 from gridtune.errors import GridtuneError, WorkloadError
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.study import configured
+from gridtune.slurm.study import _configured
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.slurm.system import _SlurmParameters
 from gridtune.testing import SystemConformance
@@ -34,7 +34,7 @@ def wait_mean(**parameters: Any) -> float:
 
 
 def test_what_is_left_open_is_that_of_the_conf() -> None:
-    now = configured(read_cluster(FOLDER))
+    now = _configured(read_cluster(FOLDER))
     assert (now["bf_interval"], now["weight_age"], now["scheduler"]) == (45, 1000, "sched/backfill")
     written = {"bf_interval": 45, "default_queue_depth": 100, "weight_age": 1000}
     assert wait_mean(**written) == wait_mean()

@@ -12,7 +12,6 @@ import pytest
 from gridtune.errors import WorkloadError
 from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-from gridtune.workload.workflows.workflow import describe_workflow
 
 DAX = """<?xml version="1.0"?>
 <adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" jobCount="3">
@@ -364,7 +363,7 @@ def test_published_files(trace_dir):
 
 
 def test_a_workflow_is_described(tmp_path):
-    description = describe_workflow(read_workflow(written(tmp_path, "a.dax", DAX)))
+    description = read_workflow(written(tmp_path, "a.dax", DAX)).describe()
     assert (description["tasks"], description["edges"], description["levels"]) == (3, 3, [1, 1, 1])
     assert description["work_processor_seconds"] == 1.5 + 80 + 2
     assert description["critical_path_seconds"] == 23.5

@@ -86,6 +86,16 @@ class _BatchPPOParameters(PPOParameters, LogParameters):
         names = ("candidates", "mode", "backfill", "order", "protect")
         return {name: getattr(self, name) for name in names}
 
+    def options(self) -> dict[str, Any]:
+        p = self
+        return {
+            **p.decisions,
+            "processors": p.processors,
+            "jobs": p.jobs,
+            "reward": p.reward,
+            "relative": True,
+        }
+
 
 class BatchPPO(PPOTraining):
     """PPO on windows of a log, each beginning on an empty machine.
@@ -120,7 +130,7 @@ class BatchPPO(PPOTraining):
         """Refuse to train without torch, on too few jobs, or where there is nothing to decide."""
         super().preflight(parameters, load)
         learned, _ = self._split(parameters, load)
-        _make_env(learned, _options(parameters), 1).reset(seed=0)
+        _make_env(learned, parameters.options(), 1).reset(seed=0)
 
     def split(self, parameters: _BatchPPOParameters, log: Workload | None) -> tuple[Workload, Workload]:
         """Return the jobs to learn on, and those held out."""
@@ -132,7 +142,7 @@ class BatchPPO(PPOTraining):
 
     def env_maker(self, parameters: _BatchPPOParameters, learned: Workload) -> Callable[[int], Any]:
         """Return the environments of windows of the jobs to learn on."""
-        return partial(_make_env, learned, _options(parameters))
+        return partial(_make_env, learned, parameters.options())
 
     def scores(
         self,
@@ -145,7 +155,7 @@ class BatchPPO(PPOTraining):
         from gridtune.systems.batch.learners.candidate_network import play_windows  # noqa: PLC0415 (torch)
 
         count = min(len(held_out) // parameters.jobs, _WINDOWS)
-        machines = _make_env(held_out, _options(parameters), count)
+        machines = _make_env(held_out, parameters.options(), count)
         first = np.linspace(0, machines.starts - 1, count).astype(np.int64)
         improvement = play_windows(network, machines, first)
         return {
@@ -158,17 +168,6 @@ class BatchPPO(PPOTraining):
         from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT  # noqa: PLC0415 (torch)
 
         return {ENVIRONMENT: parameters.decisions}
-
-
-def _options(parameters: _BatchPPOParameters) -> dict[str, Any]:
-    p = parameters
-    return {
-        **p.decisions,
-        "processors": p.processors,
-        "jobs": p.jobs,
-        "reward": p.reward,
-        "relative": True,
-    }
 
 
 def _make_env(workload: Workload, options: Mapping[str, Any], count: int) -> Any:

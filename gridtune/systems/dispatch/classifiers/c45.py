@@ -133,7 +133,6 @@ def _grow(examples, orders, minimum, tree):
     capacity, nodes = tree.child.size, 1
     first, last = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
     last[0] = count
-    branch, scratch = np.empty(count, np.int64), np.empty(count, np.int64)
     node = 0
     while node < nodes:
         rows = orders[:, first[node] : last[node]]
@@ -146,32 +145,14 @@ def _grow(examples, orders, minimum, tree):
             tree.feature[node], tree.threshold[node] = feature, threshold
             tree.branches[node] = max(2, examples.categories[feature])
             tree.child[node] = nodes
-            for row in rows[0]:
-                branch[row] = _branch_of(node, examples.table[row], tree)
-            begin = first[node]
-            for part in range(tree.branches[node]):
-                own = 0
-                for row in rows[0]:
-                    own += branch[row] == part
-                first[nodes + part], last[nodes + part] = begin, begin + own
-                begin += own
             for column in range(columns):
-                _sort_by_branch(rows[column], branch, tree.branches[node], scratch)
+                rows[column], starts = _rows_by_branch(node, rows[column], examples, tree)
+            for part in range(tree.branches[node]):
+                first[nodes + part] = first[node] + starts[part]
+                last[nodes + part] = first[node] + starts[part + 1]
             nodes += tree.branches[node]
         node += 1
     return nodes
-
-
-@kernel()
-def _sort_by_branch(rows, branch, branches, scratch):
-    """Sort rows by their branch, those of one branch in the order they have."""
-    place = 0
-    for part in range(branches):
-        for row in rows:
-            if branch[row] == part:
-                scratch[place] = row
-                place += 1
-    rows[:] = scratch[:place]
 
 
 @kernel()

@@ -64,9 +64,21 @@ def stump_shares(
     neighbours: Sequence[int | None],
     categorical: Sequence[int] = (),
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return a function that predicts for several weights and numbers of neighbours at once.
+    """Return a function of rows, shape (q, d), that gives class shares by a stump on the examples near a row.
 
-    Its result has shape (w, s, q, classes). Neighbours are found once for all weights.
+    Its result has shape (w, s, q, classes): for several weights and numbers of neighbours at once. For each
+    row the examples are weighted by their distance (a linear kernel that falls to 0 at the farthest
+    neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
+    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
+
+    Parameters
+    ----------
+    table, labels, weights
+        Examples, shape (n, d), their classes, numbered from 0 on, and w times their weights.
+    neighbours
+        s numbers of the nearest examples that count; None for all.
+    categorical
+        Categorical columns.
     """
     named = np.zeros(table.shape[1], np.bool_)
     named[list(categorical)] = True
@@ -134,7 +146,7 @@ def _fill_shares(examples, rows, near, out):
     distance, neighbour = np.empty(count), np.empty(count, np.int64)
     by_column = np.ascontiguousarray(examples.table.T)
     local = np.empty(examples.weights.shape)
-    scratch = _Scratch(np.empty((out.shape[3], count)), np.empty(count))
+    scratch = (np.empty((out.shape[3], count)), np.empty(count))
     for query in range(rows.shape[0]):
         distance[:] = 0.0
         for column in range(columns):
@@ -175,13 +187,6 @@ def _farthest(distance, near):
     for setting in range(near.size):
         ends[setting] = nearest[near[setting] - 1] if near[setting] <= most else distance.max()
     return ends
-
-
-class _Scratch(NamedTuple):
-    """Room for what is known of each border: the weight below by class, and a bound of the entropy."""
-
-    below: FloatArray
-    bound: FloatArray
 
 
 @kernel()
@@ -237,7 +242,7 @@ def _best_border_of_all(examples, column, weights, total, side, best, scratch):
     """Return the same as `_best_border` of all examples; their borders are known beforehand."""
     value, members, passed = examples.values[column], examples.members[column], examples.passed[column]
     ends, named = examples.ends[column, : examples.borders[column]], examples.categorical[column]
-    below, bound = scratch.below, scratch.bound
+    below, bound = scratch
     for number in range(total.size):
         weight, start = 0.0, np.uint64(0)
         for border in range(ends.size):

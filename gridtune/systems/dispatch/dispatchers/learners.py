@@ -33,33 +33,6 @@ from gridtune.systems.dispatch.simulator.replay import MACHINE
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 
-def _stump_predictor(
-    table: FloatArray,
-    labels: Any,
-    weights: FloatArray,
-    *,
-    neighbours: int | None = None,
-    categorical: Sequence[int] = (),
-) -> Callable[[FloatArray], FloatArray]:
-    """Return a function of rows, shape (q, d), that gives class shares by a stump on the examples near a row.
-
-    For each row the examples are weighted by their distance (a linear kernel that falls to 0 at the farthest
-    neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
-    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
-
-    Parameters
-    ----------
-    table, labels, weights
-        Examples, shape (n, d), their classes, numbered from 0 on, and their weights.
-    neighbours
-        Number of the nearest examples that count; None for all.
-    categorical
-        Categorical columns.
-    """
-    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
-    return lambda rows: shares(rows)[0, 0]
-
-
 def _select_attributes(table: FloatArray, labels: IntArray, *, categorical: Sequence[int] = ()) -> BoolArray:
     """Return which attributes to keep, shape (d,): the set of the largest merit, of several the smallest.
 
@@ -288,8 +261,8 @@ class _LocallyWeighted(Learner):
         yield from shares(rows)[..., 1].reshape(-1, len(rows))
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
-        shares = _stump_predictor(table, labels, weights, neighbours=setting, categorical=(MACHINE,))
-        self.answer = lambda rows: shares(rows)[:, 1]
+        shares = stump_shares(table, labels, [weights], neighbours=[setting], categorical=(MACHINE,))
+        self.answer = lambda rows: shares(rows)[0, 0, :, 1]
 
 
 #: Learners by name; each takes the number of machines, and its attributes by name.
@@ -328,7 +301,6 @@ def _select(
     settings: Sequence[Any],
     scorer: Scorer,
     *,
-    weights: Sequence[int] = WEIGHTS,
     limit: int | None = None,
     rng: np.random.Generator,
 ) -> _Selection:
@@ -342,8 +314,6 @@ def _select(
         The learner's own parameter; `scorer` yields scores for these, in this order.
     scorer
         See `Scorer`.
-    weights
-        Weights of positive examples to try.
     limit
         Judge on a random part of this many examples; None for all. A class with fewer of them than folds,
         although the whole table has enough, is filled up to the number of folds.
@@ -366,20 +336,20 @@ def _select(
     """
     order = rng.permutation(len(labels))
     if min(np.bincount(labels, minlength=2)) < FOLDS:
-        return _Selection(weights[0], settings[0], float("nan"))
+        return _Selection(WEIGHTS[0], settings[0], float("nan"))
     part, counts = _judged(labels, order, limit or len(labels))
     table, labels = table[part], labels[part]
     folds = list(
         StratifiedKFold(FOLDS, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
     )
-    areas = np.zeros(len(weights) * len(settings))
+    areas = np.zeros(len(WEIGHTS) * len(settings))
     for train, test in folds:
-        own = [_class_weights(labels[train], weight) * counts[labels[train]] for weight in weights]
+        own = [_class_weights(labels[train], weight) * counts[labels[train]] for weight in WEIGHTS]
         for place, score in enumerate(scorer(table[train], labels[train], own, table[test])):
             areas[place] += area_under_roc(score, labels[test] == 1) / FOLDS
     best = int(np.argmax(areas))
     row, column = divmod(best, len(settings))
-    return _Selection(weights[row], settings[column], float(areas[best]))
+    return _Selection(WEIGHTS[row], settings[column], float(areas[best]))
 
 
 def _judged(labels: IntArray, order: IntArray, limit: int) -> tuple[Any, FloatArray]:
@@ -397,28 +367,6 @@ def _judged(labels: IntArray, order: IntArray, limit: int) -> tuple[Any, FloatAr
     shares = np.bincount(labels, minlength=2) / (drawn + lacking)
     # The larger class counts 1, so that its leaves and neighbourhoods keep their usual weight.
     return np.concatenate([part, *more]), shares / shares.max()
-
-
-class _Bayes(NamedTuple):
-    """A naive Bayes model of two classes.
-
-    Attributes
-    ----------
-    prior
-        Shape (2,): log prior of the classes.
-    mean, variance
-        Shape (2, quantities).
-    frequencies
-        Shape (2, categories): log probability of each category.
-    categorical
-        Shape (1,), int64: the column of the category; the others are the quantities.
-    """
-
-    prior: FloatArray
-    mean: FloatArray
-    variance: FloatArray
-    frequencies: FloatArray
-    categorical: IntArray
 
 
 def _naive_bayes_predictor(
@@ -443,14 +391,10 @@ def _naive_bayes_predictor(
     normal: Any = GaussianNB().fit(table[:, quantities], labels, weights)
     frequencies: Any = CategoricalNB(min_categories=categories)
     frequencies.fit(table[:, [categorical]].astype(np.int64), labels, weights)
-    model = _Bayes(
-        np.log(normal.class_prior_),
-        np.ascontiguousarray(normal.theta_),
-        # Where no quantity varies, all are as probable in both classes.
-        np.where(normal.var_ > 0, normal.var_, 1.0),
-        np.ascontiguousarray(frequencies.feature_log_prob_[0]),
-        np.array([categorical]),
-    )
+    prior, mean = np.log(normal.class_prior_), np.ascontiguousarray(normal.theta_)
+    # Where no quantity varies, all are as probable in both classes.
+    variance = np.where(normal.var_ > 0, normal.var_, 1.0)
+    model = (prior, mean, variance, np.ascontiguousarray(frequencies.feature_log_prob_[0]), categorical)
 
     def predict(rows: FloatArray) -> FloatArray:
         out = np.empty(len(rows))
@@ -461,21 +405,31 @@ def _naive_bayes_predictor(
 
 
 @kernel()
-def _fill_bayes(model: Any, rows: FloatArray, out: FloatArray) -> None:
-    """Fill in each row's probability of class 1."""
+def _fill_bayes(model: tuple[Any, ...], rows: FloatArray, out: FloatArray) -> None:
+    """Fill in each row's probability of class 1.
+
+    Parameters
+    ----------
+    model
+        Log prior of the classes, shape (2,); means and variances, shapes (2, quantities); log probability of
+        each category, shape (2, categories); the column of the category, the others are the quantities.
+    rows, out
+        Shapes (n, d) and (n,).
+    """
+    prior, mean, variance, chances, categorical = model
     for row in range(rows.shape[0]):
         first = second = 0.0
         for label in range(2):
-            log_joint = model.prior[label]
+            log_joint = prior[label]
             place = 0
             for column in range(rows.shape[1]):
-                if column == model.categorical[0]:
+                if column == categorical:
                     continue
-                spread = model.variance[label, place]
-                apart = rows[row, column] - model.mean[label, place]
+                spread = variance[label, place]
+                apart = rows[row, column] - mean[label, place]
                 log_joint -= 0.5 * (np.log(2.0 * np.pi * spread) + apart * apart / spread)
                 place += 1
-            log_joint += model.frequencies[label, int(rows[row, model.categorical[0]])]
+            log_joint += chances[label, int(rows[row, categorical])]
             if label == 0:
                 first = log_joint
             else:

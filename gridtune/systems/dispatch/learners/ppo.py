@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from gridtune.core.system import Measure, SystemParameters, Window
 from gridtune.errors import PolicyError
-from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
+from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
@@ -119,7 +119,7 @@ class DispatchPPO(PPOTraining):
         if log is None:
             return None, None
         whole = {"trace": p.trace, "clean": p.clean, "window": p.window or "1/2"}
-        log = log_part(DispatchParameters.model_validate(whole), log)
+        log = DispatchParameters.model_validate(whole).log_part(log)
         log = log if p.first is None else log.first(p.first)
         return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
 

@@ -6,7 +6,6 @@ Nothing here is online: a bound knows all jobs and how long they run.
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,15 +21,10 @@ _LABELS = 400
 _TINY = 1e-6
 
 
-class _Bounds(NamedTuple):
-    """Lower bounds of any schedule, seconds; NaN without jobs."""
+def lower_bounds(jobs: DispatchJobs, machines: Machines) -> tuple[float, float]:
+    """Return lower bounds of the mean response time and the mean tardiness of the jobs of all batches.
 
-    response_mean: float
-    tardiness_mean: float
-
-
-def lower_bounds(jobs: DispatchJobs, machines: Machines) -> _Bounds:
-    """Return lower bounds for the jobs of all batches.
+    In seconds; NaN without jobs.
 
     Of at most ten jobs on machines that do not change, the optimum itself, by dynamic programming over sets
     of jobs. Else the k-th job to end, ends no earlier than the k-th on a single preemptive machine as fast
@@ -45,13 +39,13 @@ def lower_bounds(jobs: DispatchJobs, machines: Machines) -> _Bounds:
     jobs = jobs.take(jobs.batch >= 0)
     count = len(jobs)
     if count == 0:
-        return _Bounds(float("nan"), float("nan"))
+        return float("nan"), float("nan")
     response, tardiness = _relaxed(jobs, machines)
     if count <= EXACT and len(machines.changes.time) == 0:
         # Response time is tardiness where every job is due when it comes.
         response = float(np.fmax(response, _optimum(jobs, machines, jobs.submit)))
         tardiness = float(np.fmax(tardiness, _optimum(jobs, machines, jobs.deadline)))
-    return _Bounds(response / count, tardiness / count)
+    return response / count, tardiness / count
 
 
 def _relaxed(jobs: DispatchJobs, machines: Machines) -> tuple[float, float]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.site import SPEED
@@ -56,6 +58,10 @@ class DispatchJobs:
     def take(self, mask: BoolArray) -> DispatchJobs:
         """Return the jobs that a mask selects."""
         return DispatchJobs(**{name: column[mask] for name, column in vars(self).items()})
+
+    def by_batch(self, values: npt.NDArray[Any]) -> IntArray:
+        """Return the sums of the tested jobs' values by batch."""
+        return np.bincount(self.batch[self.batch >= 0], values).astype(np.int64)
 
 
 @dataclass(frozen=True)

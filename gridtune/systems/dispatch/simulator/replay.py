@@ -374,7 +374,8 @@ def _tabu_search(site, broker, steps):
         else:
             barred_machine[source] = 1
     if moved > 0:
-        _unbar(site, barred_job)
+        for job in range(site.state.jobs):
+            barred_job[job] = 0
     return moved
 
 
@@ -391,19 +392,6 @@ def _most_and_least(site, late, barred, up):
         if target == NOBODY or late[machine] < late[target]:
             target = machine
     return source, target
-
-
-@kernel()
-def _unbar(site, barred_job):
-    """Clear the entries of waiting jobs, and of running ones: a barred job may just have started."""
-    for machine in range(site.state.machines):
-        waiting = site.head[machine]
-        while waiting != NOBODY:
-            barred_job[waiting] = 0
-            waiting = site.after[waiting]
-        for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
-            if site.slot[slot] != NOBODY:
-                barred_job[site.slot[slot]] = 0
 
 
 #: Column of a row: the machine, the only category; before it the estimate, the deadline and the queue.

@@ -54,7 +54,7 @@ def makespan_bound(workflow: Workflow, slots: Slots, *, now: float = 0.0) -> flo
     sites = int(slots.site.max()) + 1
     run = workflow.run_time if workflow.run_time.ndim == 2 else np.tile(workflow.run_time, (sites, 1)).T
     run = np.array(run[:, :sites])
-    time, free = free_processors(slots, now)
+    time, free = slots.free_processors(now)
     order, parents, children = workflow.order, workflow.parents, workflow.children
     width = np.array(workflow.processors)
     rows = (np.array(parents.offsets), np.array(parents.task))
@@ -71,17 +71,6 @@ def makespan_bound(workflow: Workflow, slots: Slots, *, now: float = 0.0) -> flo
         area = shortest * (width // unit)
         last = max(last, _area_bound(head, tail, area, time, (free // unit).sum(axis=0)))
     return last - now
-
-
-def free_processors(slots: Slots, now: float = 0.0) -> tuple[FloatArray, IntArray]:
-    """Return instants (k,), the first of them now, and the free processors of each site from each on."""
-    start = np.maximum(slots.start.astype(np.float64), now)
-    end = np.where(slots.extensible, np.inf, np.maximum(slots.end.astype(np.float64), now))
-    time = np.unique(np.concatenate([[now], start, end[np.isfinite(end)]]))
-    free = np.zeros((int(slots.site.max(initial=-1)) + 1, len(time) + 1), np.int64)
-    np.add.at(free, (slots.site, np.searchsorted(time, start)), slots.processors)
-    np.add.at(free, (slots.site, np.searchsorted(time, end)), -slots.processors)
-    return time, np.cumsum(free, axis=1)[:, :-1]
 
 
 @kernel()

@@ -273,29 +273,22 @@ def _fit_together(work, graph, slots, task, site, floor, best):
         work.rise[slot] = work.looked[slot] = -INFINITE
     start = work.ready[task * work.sites + site]
     while max(start + run, floor) < best:
-        bound, later = 0, INFINITE
-        for place in range(begin, end):
-            slot = work.by_site[place]
-            if slots.start[slot] > start:
-                later = min(later, slots.start[slot])
-            elif start + run <= slots.end[slot]:
-                if work.rise[slot] <= start:
-                    _least_free(work, slot, start, start + run)
-                bound += work.least[slot]
-                later = min(later, work.rise[slot])
-        if bound >= processors:
+        bound, later = processors, INFINITE
+        for exact in range(2):
+            if bound < processors:
+                break
             bound, later = 0, INFINITE
             for place in range(begin, end):
                 slot = work.by_site[place]
                 if slots.start[slot] > start:
                     later = min(later, slots.start[slot])
                 elif start + run <= slots.end[slot]:
-                    if work.looked[slot] != start:
+                    if work.rise[slot] <= start or (exact == 1 and work.looked[slot] != start):
                         _least_free(work, slot, start, start + run)
                     bound += work.least[slot]
                     later = min(later, work.rise[slot])
-            if bound >= processors:
-                return start
+        if bound >= processors:
+            return start
         start = later
     return INFINITE
 

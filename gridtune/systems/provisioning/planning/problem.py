@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import handles_of, kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.planning.bounds import free_processors
 from gridtune.systems.provisioning.planning.placement import (
     CROSS_SLOT,
     INFINITE,
@@ -267,7 +266,7 @@ class PlanProblem:
 
     def _check_widths(self) -> None:
         """Refuse a task that no site could hold even if all its slots were taken."""
-        widths = most_at_once(self.slots, together=self.cross_slot != "never")
+        widths = self.slots.most_at_once(together=self.cross_slot != "never")
         if self.workflow.widest > widths.max():
             task, site = int(np.argmax(self.workflow.processors)), int(widths.argmax())
             wide = f"task {self.workflow.names[task]!r} needs {self.workflow.widest} processors"
@@ -396,12 +395,3 @@ def _slot_columns(slots: Slots) -> SlotColumns:
         slots.divisible.astype(np.int64),
         sequence,
     )
-
-
-def most_at_once(slots: Slots, *, together: bool) -> IntArray:
-    """Return the most processors of each site that a task could hold at some time: shape (sites,)."""
-    if together:
-        return free_processors(slots)[1].max(axis=1)
-    most = np.zeros(int(slots.site.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(most, slots.site, slots.processors)
-    return most

@@ -48,8 +48,6 @@ class Archive:
     ----------
     slots
         The number of slots.
-    record
-        Whether the costs of every feasible plan are recorded.
 
     Attributes
     ----------
@@ -61,27 +59,26 @@ class Archive:
         The number of plans evaluated.
     """
 
-    def __init__(self, slots: int, *, record: bool = False) -> None:
+    def __init__(self, slots: int) -> None:
         self.costs: FloatArray = np.empty((0, 2))
         self.plans: BoolArray = np.empty((0, slots), np.bool_)
         self.evaluations = 0
-        self._feasible: dict[bytes, tuple[float, float]] | None = {} if record else None
+        self._feasible: dict[bytes, tuple[float, float]] = {}
 
     def __len__(self) -> int:
         return len(self.costs)
 
     @property
     def feasible_costs(self) -> FloatArray:
-        """Shape (m, 2): recorded costs of the distinct feasible plans, in the order of their evaluation."""
-        return np.array(list((self._feasible or {}).values())).reshape(-1, 2)
+        """Shape (m, 2): costs of the distinct feasible plans, in the order of their evaluation."""
+        return np.array(list(self._feasible.values())).reshape(-1, 2)
 
     def add(self, costs: FloatArray, plans: BoolArray) -> int:
         """Add the plans that no other one dominates; return how many of them are in the archive now."""
         self.evaluations += len(costs)
-        if self._feasible is not None:
-            for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
-                if math.isfinite(makespan):
-                    self._feasible[plan.tobytes()] = (cost, makespan)
+        for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
+            if math.isfinite(makespan):
+                self._feasible[plan.tobytes()] = (cost, makespan)
         merged = np.concatenate([self.costs, costs])
         front = non_dominated(merged)
         new = int((front >= len(self)).sum())
@@ -91,15 +88,13 @@ class Archive:
         return new
 
 
-def enumerate_front(problem: PlanProblem, *, record: bool = False) -> Archive:
+def enumerate_front(problem: PlanProblem) -> Archive:
     """Return every plan that no other one dominates.
 
     Parameters
     ----------
     problem
         With at most 20 slots.
-    record
-        Whether the archive records the costs of every feasible plan.
 
     Raises
     ------
@@ -110,7 +105,7 @@ def enumerate_front(problem: PlanProblem, *, record: bool = False) -> Archive:
     if slots > _MOST_SLOTS:
         message = f"{slots} slots make 2^{slots} plans, too many to evaluate all"
         raise SimulationError(message, field="slots", hint=f"at most {_MOST_SLOTS} slots, or search")
-    archive, bits = Archive(slots, record=record), 1 << np.arange(slots, dtype=np.int64)
+    archive, bits = Archive(slots), 1 << np.arange(slots, dtype=np.int64)
     for first in range(0, 1 << slots, _BATCH):
         numbers = np.arange(first, min(first + _BATCH, 1 << slots))
         plans = (numbers[:, None] & bits) > 0

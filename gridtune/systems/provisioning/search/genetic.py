@@ -41,14 +41,6 @@ def _random_plans(plans: int, slots: int, rng: np.random.Generator) -> BoolArray
     return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
 
 
-def _first_plans(problem: PlanProblem, population: int, seeding: bool, rng: np.random.Generator) -> BoolArray:
-    """Return a first generation: random plans, with `seeding` up to a quarter of simple rules before them."""
-    if not seeding:
-        return _random_plans(population, len(problem), rng)
-    seeds = heuristic_plans(problem, population // 4)
-    return np.concatenate([seeds, _random_plans(population - len(seeds), len(problem), rng)])
-
-
 class Search(ABC):
     """A search for the plans that no other one dominates.
 
@@ -60,6 +52,10 @@ class Search(ABC):
         What to search.
     rng
         The source of all random numbers.
+    population
+        Plans of a generation, all of them evaluated in one step.
+    seeding
+        Whether up to a quarter of the first generation are plans of simple rules; otherwise all are random.
     release
         Whether plans release the slots that no task uses before they are paid for, compared and bred.
 
@@ -67,14 +63,20 @@ class Search(ABC):
     ----------
     archive
         The non-dominated plans of all that were evaluated.
-    iterations
-        The number of steps so far.
     """
 
-    def __init__(self, problem: PlanProblem, rng: np.random.Generator, *, release: bool) -> None:
+    def __init__(
+        self,
+        problem: PlanProblem,
+        rng: np.random.Generator,
+        *,
+        population: int = 100,
+        seeding: bool = False,
+        release: bool = False,
+    ) -> None:
         self.problem, self.rng, self.release = problem, rng, release
+        self.population, self.seeding = population, seeding
         self.archive = Archive(len(problem))
-        self.iterations = 0
         self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
         self._costs: FloatArray = np.empty((0, 2))
 
@@ -94,7 +96,6 @@ class Search(ABC):
             plans = np.where(np.isfinite(costs[:, :1]), used, plans)
         else:
             costs = self.problem.evaluate(plans)
-        self.iterations += 1
         self.archive.add(costs, plans)
         self._learn(costs, plans)
         return len(plans)
@@ -104,6 +105,13 @@ class Search(ABC):
         while self.evaluations < evaluations and self.step(evaluations - self.evaluations):
             pass
         return self.archive
+
+    def _first_plans(self) -> BoolArray:
+        """Return the first generation."""
+        seeds = heuristic_plans(self.problem, self.population // 4) if self.seeding else self._plans
+        return np.concatenate(
+            [seeds, _random_plans(self.population - len(seeds), len(self.problem), self.rng)]
+        )
 
     @abstractmethod
     def _propose(self) -> BoolArray:
@@ -117,19 +125,13 @@ class Search(ABC):
 class RandomSearch(Search):
     """Independent plans that take each slot with probability 1/2: every other search must beat it.
 
-    Parameters
-    ----------
-    problem, rng, release
-        See `Search`.
-    population
-        Plans evaluated in one step; the plans do not depend on it.
+    They do not depend on `population`.
     """
 
     def __init__(
         self, problem: PlanProblem, rng: np.random.Generator, *, population: int = 100, release: bool = False
     ) -> None:
-        super().__init__(problem, rng, release=release)
-        self.population = population
+        super().__init__(problem, rng, population=population, release=release)
 
     def _propose(self) -> BoolArray:
         return _random_plans(self.population, len(self.problem), self.rng)
@@ -220,17 +222,12 @@ class Moga(Search):
 
     Parameters
     ----------
-    problem, rng, release
-        See `Search`; as published, nothing is released.
-    population
-        Plans of a generation, all of them evaluated in one step.
+    problem, rng, options
+        See `Search`; as published, nothing is released, and the first generation is random.
     crossover_points, crossover_rate
         At how many points a pair of parents is crossed, and the probability that it is crossed.
     mutation_rate
         The probability that a bit flips; by default 1 / slots.
-    seeding
-        Whether up to a quarter of the first generation are plans of simple rules. As published, all are
-        random.
     """
 
     def __init__(
@@ -238,21 +235,18 @@ class Moga(Search):
         problem: PlanProblem,
         rng: np.random.Generator,
         *,
-        population: int = 100,
         crossover_points: int = 2,
         crossover_rate: float = 0.9,
         mutation_rate: float | None = None,
-        seeding: bool = False,
-        release: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__(problem, rng, release=release)
-        self.population, self.seeding = population, seeding
+        super().__init__(problem, rng, **options)
         self.crossover_points, self.crossover_rate = crossover_points, crossover_rate
         self.mutation_rate = 1.0 / len(problem) if mutation_rate is None else mutation_rate
 
     def _propose(self) -> BoolArray:
         if len(self._plans) == 0:
-            return _first_plans(self.problem, self.population, self.seeding, self.rng)
+            return self._first_plans()
         parents = _sample_universally(_shared_fitness(self._costs), self.population, self.rng)
         children = _cross(self._plans[parents], self.crossover_points, self.crossover_rate, self.rng)
         return children ^ (self.rng.random(children.shape) < self.mutation_rate)
@@ -330,8 +324,8 @@ class Memetic(Search):
         offspring: int = 25,
         release: bool = True,
     ) -> None:
-        super().__init__(problem, rng, release=release)
-        self.population, self.offspring = population, offspring
+        super().__init__(problem, rng, population=population, release=release)
+        self.offspring = offspring
         # Parts of a divisible slot are paid for when tasks hold them; it may still be dropped.
         price = np.where(problem.slots.divisible, problem.slots.fixed, problem.slots.cost)
         self._weight = price + price.mean() if price.any() else np.ones(len(price))
@@ -406,27 +400,15 @@ class Nsga2(Search):
 
     Parameters
     ----------
-    problem, rng, release
+    problem, rng, options
         See `Search`. With `release`, pymoo's individuals lose the slots that were released.
-    population
-        Plans of a generation.
-    seeding
-        Whether up to a quarter of the first generation are plans of simple rules.
     """
 
-    def __init__(
-        self,
-        problem: PlanProblem,
-        rng: np.random.Generator,
-        *,
-        population: int = 100,
-        seeding: bool = False,
-        release: bool = False,
-    ) -> None:
-        super().__init__(problem, rng, release=release)
+    def __init__(self, problem: PlanProblem, rng: np.random.Generator, **options: Any) -> None:
+        super().__init__(problem, rng, **options)
         self._algorithm = self._new_algorithm(
-            pop_size=population,
-            sampling=_first_plans(problem, population, seeding, rng),
+            pop_size=self.population,
+            sampling=self._first_plans(),
             crossover=TwoPointCrossover(),
             mutation=BitflipMutation(prob=1.0, prob_var=1.0 / len(problem)),
             eliminate_duplicates=True,
@@ -464,3 +446,13 @@ class Nsga3(Nsga2):
     def _new_algorithm(self, **operators: Any) -> Any:
         directions = get_reference_directions("das-dennis", 2, n_partitions=operators["pop_size"] - 1)
         return NSGA3(ref_dirs=directions, **operators)
+
+
+#: The searches by name.
+KINDS: dict[str, type[Search]] = {
+    "moga": Moga,
+    "memetic": Memetic,
+    "nsga2": Nsga2,
+    "nsga3": Nsga3,
+    "random": RandomSearch,
+}

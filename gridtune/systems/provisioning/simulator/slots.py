@@ -135,6 +135,24 @@ class Slots:
         """Return the columns by name, for a table."""
         return {name: getattr(self, name) for name in _DTYPES}
 
+    def free_processors(self, now: float = 0.0) -> tuple[FloatArray, IntArray]:
+        """Return instants (k,), the first of them now, and the free processors of each site from each on."""
+        start = np.maximum(self.start.astype(np.float64), now)
+        end = np.where(self.extensible, np.inf, np.maximum(self.end.astype(np.float64), now))
+        time = np.unique(np.concatenate([[now], start, end[np.isfinite(end)]]))
+        free = np.zeros((int(self.site.max(initial=-1)) + 1, len(time) + 1), np.int64)
+        np.add.at(free, (self.site, np.searchsorted(time, start)), self.processors)
+        np.add.at(free, (self.site, np.searchsorted(time, end)), -self.processors)
+        return time, np.cumsum(free, axis=1)[:, :-1]
+
+    def most_at_once(self, *, together: bool) -> IntArray:
+        """Return the most processors of each site that a task could hold at some time: shape (sites,)."""
+        if together:
+            return self.free_processors()[1].max(axis=1)
+        most = np.zeros(int(self.site.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(most, self.site, self.processors)
+        return most
+
 
 def poisson_slots(
     rng: np.random.Generator,

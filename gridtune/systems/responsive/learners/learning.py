@@ -24,7 +24,7 @@ from gridtune.systems.responsive.learners.runs import (
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.replay import EDF
-from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
@@ -144,6 +144,14 @@ class SarsaSamples:
     def __len__(self) -> int:
         return len(self.reward)
 
+    def targets(self, readout: FloatArray, settings: LearnerSettings) -> FloatArray:
+        """Return Q + η [r + γ Q(s', a′) − Q] of each sample (Perez et al. 2009, algorithm 1)."""
+        present, following = np.empty(len(self)), np.empty(len(self))
+        _values_of(readout, self.phi, present)
+        _values_of(readout, self.following, following)
+        observed = self.reward + settings.discount * np.where(self.last, 0.0, following)
+        return present + settings.learning_rate * (observed - present)
+
 
 @dataclass(frozen=True)
 class RunSamples:
@@ -172,6 +180,12 @@ class RunSamples:
 
     def __len__(self) -> int:
         return len(self.reward)
+
+    def targets(self, arrays: ReservoirArrays, discount: float) -> FloatArray:
+        """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
+        best = np.empty(len(self))
+        best_values(arrays, self.rows, self.first, self.own, best)
+        return self.reward + discount * np.append(best[1:], 0.0)
 
 
 Samples = SarsaSamples | RunSamples
@@ -239,7 +253,7 @@ class Sampler:
         return self._sarsa_samples()
 
     def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[GridSite, LearnerState]:
-        return new_site(self._jobs, self._model), new_learner_state(arrays, logged)
+        return self._jobs.new_site(self._model), new_learner_state(arrays, logged)
 
     def _run_until(self, stop: int) -> None:
         run = (self.site, self._learner_state, self._rule)
@@ -291,66 +305,14 @@ class Sampler:
         return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
 
 
-class _NormalEquations:
-    """Ridge regression of m readouts, to which samples can be added at any time.
-
-    It minimises Σ (φ·w − y)² + ridge · |w − prior|². Adding n samples costs O(n p²), solving O(p³),
-    however many samples have been added before.
-
-    Parameters
-    ----------
-    networks, outputs
-        m and p.
-    ridge
-        Weight of the prior.
-    """
-
-    def __init__(self, networks: int, outputs: int, ridge: float) -> None:
-        self.gram = np.zeros((networks, outputs, outputs))
-        self.moment = np.zeros((networks, outputs))
-        self.prior = np.zeros((networks, outputs))
-        self._ridge, self._factor = ridge, np.zeros((outputs, outputs))
-
-    def begin(self, prior: FloatArray) -> None:
-        """Forget all samples, and set the prior, shape (m, p)."""
-        self.gram[:], self.moment[:], self.prior[:] = 0.0, 0.0, prior
-
-    def add(self, phi: FloatArray, target: FloatArray) -> None:
-        """Add samples: inputs of the readouts, shape (n, m, p), and target values, shape (n,)."""
-        for network in range(len(self.gram)):
-            part = np.ascontiguousarray(phi[:, network])
-            _accumulate(self.gram[network], self.moment[network], part, target)
-
-    def solution(self) -> FloatArray:
-        """Return the readouts, shape (m, p)."""
-        out = np.empty_like(self.prior)
-        for network, readout in enumerate(out):
-            _solve(
-                self.gram[network],
-                self.moment[network],
-                self._ridge,
-                self.prior[network],
-                self._factor,
-                readout,
-            )
-        return out
-
-
-def _sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerSettings) -> FloatArray:
-    """Return Q + η [r + γ Q(s', a′) − Q] of each sample (Perez et al. 2009, algorithm 1)."""
-    present, following = np.empty(len(samples)), np.empty(len(samples))
-    _values_of(readout, samples.phi, present)
-    _values_of(readout, samples.following, following)
-    observed = samples.reward + settings.discount * np.where(samples.last, 0.0, following)
-    return present + settings.learning_rate * (observed - present)
-
-
 class Learner:
     """Networks whose readout learns the targets of SARSA or of fitted Q; their other weights stay as drawn.
 
     With SARSA each update adds decisions with known rewards to those of the sweep, with targets
     from the present values; in sweep 0 the whole run several times. Of fitted Q each learns from whole runs,
-    `iterations` times.
+    `iterations` times. The readouts are those of ridge regression: they minimise
+    Σ (φ·w − y)² + ridge · |w − prior|². Adding n samples costs O(n p²), solving O(p³), however many samples
+    have been added before.
 
     Parameters
     ----------
@@ -369,7 +331,8 @@ class Learner:
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
         self.arrays, self.settings, self.fits = arrays, settings, 0
         networks, outputs = arrays.readout.shape
-        self._equations = _NormalEquations(networks, outputs, settings.ridge)
+        self._gram, self._factor = np.zeros((networks, outputs, outputs)), np.zeros((outputs, outputs))
+        self._moment, self._prior = np.zeros((2, networks, outputs))
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from samples; return statistics of the update."""
@@ -389,26 +352,25 @@ class Learner:
 
     def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
         if isinstance(part, RunSamples):
-            return _fitted_targets(self.arrays, part, self.settings.discount)
-        return _sarsa_targets(self.arrays.readout, part, self.settings)
+            return part.targets(self.arrays, self.settings.discount)
+        return part.targets(self.arrays.readout, self.settings)
 
     def _begin(self, prior: FloatArray) -> None:
         """Forget all samples; the prior of a readout has the shape (m, p)."""
-        self._equations.begin(prior)
+        self._gram[:], self._moment[:], self._prior[:] = 0.0, 0.0, prior
 
     def _add(self, part: SarsaSamples | RunSamples, target: FloatArray) -> None:
         """Add samples with their targets."""
-        self._equations.add(part.phi, target)
+        for network in range(len(self._gram)):
+            phi = np.ascontiguousarray(part.phi[:, network])
+            _accumulate(self._gram[network], self._moment[network], phi, target)
 
     def _fit(self) -> dict[str, float]:
         """Fit the values to the samples added; return statistics of the fit."""
         before = self.arrays.readout
-        self.arrays = self.arrays.with_readout(self._equations.solution())
+        out = np.empty_like(self._prior)
+        for equations in zip(self._gram, self._moment, self._prior, out, strict=True):
+            gram, moment, prior, readout = equations
+            _solve(gram, moment, self.settings.ridge, prior, self._factor, readout)
+        self.arrays = self.arrays.with_readout(out)
         return {"change": float(np.abs(self.arrays.readout - before).max())}
-
-
-def _fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
-    """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
-    best = np.empty(len(run))
-    best_values(arrays, run.rows, run.first, run.own, best)
-    return run.reward + discount * np.append(best[1:], 0.0)

@@ -18,7 +18,7 @@ from gridtune.systems.responsive.learners.runs import (
     shared_inputs,
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
-from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.state import NEVER, GridSite
 
 #: What the file of a policy holds, for messages.
@@ -59,6 +59,42 @@ class QPolicy:
         }
         write_arrays(path, self.arrays._asdict(), about)
 
+    def play(self, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> GridSite:
+        """Simulate all jobs, always starting the candidate of the highest value; return the site at its end.
+
+        Ties go to the job submitted first. Nothing is random, and nothing is learned.
+
+        Parameters
+        ----------
+        policy
+            The learned policy.
+        jobs, model
+            The jobs and the site.
+        headroom
+            Elastic: values choose only the job, and the pool is sized to `headroom` times the cores that
+            running and waiting jobs need. 0: values choose both.
+
+        Raises
+        ------
+        PolicyError
+            If the policy was learned for another kind of site, or `headroom` does not fit the site.
+        """
+        if not 0 <= headroom < np.inf or (headroom and not model.elastic):
+            raise PolicyError(
+                f"must be finite and at least 0, and 0 on a rigid site, but got {headroom}", field="headroom"
+            )
+        expected, actual = (self.organisations, self.elastic), (len(jobs.shares), model.elastic)
+        if actual != expected:
+            kinds = [
+                f"{'an elastic' if elastic else 'a rigid'} site of {organisations} organisations"
+                for organisations, elastic in (expected, actual)
+            ]
+            raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
+        model.require_rule()
+        site, learner = jobs.new_site(model), new_learner_state(self.arrays)
+        run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, np.random.default_rng(0))
+        return site
+
 
 def load_policy(path: str | Path) -> QPolicy:
     """Return a policy that was saved."""
@@ -69,49 +105,6 @@ def load_policy(path: str | Path) -> QPolicy:
         return QPolicy(networks, settings, about["organisations"], about["elastic"], about["weight"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PolicyError(f"holds no {WHAT}", path=path) from error
-
-
-def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> GridSite:
-    """Simulate all jobs, always starting the candidate of the highest value; return the site at its end.
-
-    Ties go to the job submitted first. Nothing is random, and nothing is learned.
-
-    Parameters
-    ----------
-    policy
-        The learned policy.
-    jobs, model
-        The jobs and the site.
-    headroom
-        Elastic: values choose only the job, and the pool is sized to `headroom` times the cores that running
-        and waiting jobs need. 0: values choose both.
-
-    Raises
-    ------
-    PolicyError
-        If the policy was learned for another kind of site, or `headroom` does not fit the site.
-    """
-    if not 0 <= headroom < np.inf or (headroom and not model.elastic):
-        raise PolicyError(
-            f"must be finite and at least 0, and 0 on a rigid site, but got {headroom}", field="headroom"
-        )
-    expected, actual = (policy.organisations, policy.elastic), (len(jobs.shares), model.elastic)
-    if actual != expected:
-        kinds = [
-            f"{'an elastic' if elastic else 'a rigid'} site of {organisations} organisations"
-            for organisations, elastic in (expected, actual)
-        ]
-        raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
-    _require_rule(model)
-    site, learner = new_site(jobs, model), new_learner_state(policy.arrays)
-    run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, np.random.default_rng(0))
-    return site
-
-
-def _require_rule(model: SiteModel) -> None:
-    """Refuse a pool that an agent sizes: a learner of candidate values chooses jobs only."""
-    if model.autoscaler is not None and model.autoscaler.rule == "agent":
-        raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
 
 
 class Trainer:
@@ -144,7 +137,7 @@ class Trainer:
     ) -> None:
         if not 0 <= weight <= 1:
             raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
-        _require_rule(model)
+        model.require_rule()
         self._model, self._settings = model, settings
         self._weight, self._seed = weight, seed
         self._organisations = len(jobs.shares)
@@ -178,7 +171,7 @@ class Trainer:
     def live(self, jobs: SiteJobs, *, headroom: float = 0.0) -> GridSite:
         """Run the next sweep over other jobs, learning all the while; return the site at its end.
 
-        `headroom` is that of `play`.
+        `headroom` is that of `QPolicy.play`.
         """
         sampler = Sampler(jobs, self._model, self._settings, self._weight, self._seed, headroom=headroom)
         self._run(sampler)
@@ -245,7 +238,7 @@ def learn_online(
     jobs
         The jobs of the run. A decision depends on `first`, and on what has happened in the run before it.
     model, settings, weight, headroom, rng
-        See `train` and `play`; the method must be `sarsa`.
+        See `train` and `QPolicy.play`; the method must be `sarsa`.
 
     Returns
     -------

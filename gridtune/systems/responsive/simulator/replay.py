@@ -14,7 +14,7 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.state import (
     GridSite,
     class_estimate,
@@ -164,7 +164,7 @@ def replay(
         raise SimulationError("an agent sizes this pool: use the environment", field="autoscaler")
     if not 0 <= headroom < np.inf:
         raise SimulationError(f"must be at least 0, but got {headroom}", field="headroom")
-    site = new_site(jobs, model)
+    site = jobs.new_site(model)
     _replay_site(site, rules.index(rule), headroom, np.random.default_rng(0) if rng is None else rng)
     return SiteReplay.of(site)
 
@@ -244,7 +244,11 @@ def _by_organisation(site):
     """Return the waiting job with the least sum of wait and run time to expect of its VO and class."""
     state, jobs, memory = site.state, site.jobs, site.state.memory[0]
     oracle = site.model[0].oracle
-    _fill_expected(site)
+    for kind in range(2):
+        prior = _PRIOR_WEIGHT * math.log(class_estimate(site, kind))
+        for vo in range(state.vos.size):
+            past = state.classes[vo, kind]
+            past.expected = math.exp((prior + past.log) / (_PRIOR_WEIGHT + past.weight))
     best, least = 0, math.inf
     for place in range(memory.tail - memory.head):
         job = state.waiting[memory.head + place]
@@ -255,17 +259,6 @@ def _by_organisation(site):
         if score < least:
             best, least = place, score
     return best
-
-
-@kernel()
-def _fill_expected(site):
-    """Write the run time to expect of each VO's jobs of each class to `State.classes`."""
-    state = site.state
-    for kind in range(2):
-        prior = _PRIOR_WEIGHT * math.log(class_estimate(site, kind))
-        for vo in range(state.vos.size):
-            past = state.classes[vo, kind]
-            past.expected = math.exp((prior + past.log) / (_PRIOR_WEIGHT + past.weight))
 
 
 @kernel()

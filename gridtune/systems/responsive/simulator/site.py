@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from gridtune.arguments import require_fields
-from gridtune.errors import SimulationError
+from gridtune.errors import PolicyError, SimulationError
 from gridtune.systems.responsive.simulator.state import (
     DECISION,
     MEMORY,
@@ -105,6 +105,53 @@ class SiteJobs:
         """Submission, run time, VO, class and user, as the kernels take them."""
         assert self.user is not None
         return self.submit, self.run, self.vo, self.interactive, self.user
+
+    def numbers(self, model: SiteModel, span: int) -> Records:
+        """Return the parameters of a site for kernels; `span`: seconds from first to last submission."""
+        numbers, scaler = np.zeros(1, MODEL), model.autoscaler
+        values = {**vars(model), "largest_share": self.shares.max()}
+        if scaler is not None:
+            values |= vars(scaler)
+            values["scaler"] = get_args(_ScalerRule).index(scaler.rule) + 1
+            values["window"] = max(1, -(-scaler.cooldown // scaler.timer))
+            values["spacing"] = max(scaler.timer, -(-span // (_TRACKED - 1)))
+        for name in MODEL.fields or ():
+            numbers[name] = values.get(name, 0)
+        return numbers
+
+    def new_site(self, model: SiteModel) -> GridSite:
+        """Return a site before its first event."""
+        n, vos, classes = len(self), len(self.shares), (2, model.median_of)
+        span = int(self.submit[-1] - self.submit[0]) if n else 0
+        numbers = self.numbers(model, span)
+        spacing, window = numbers["spacing"][0], numbers["window"][0]
+        sizes, largest = model.pool_sizes, model.largest if model.autoscaler else 0
+        state = SiteArrays(
+            memory=np.zeros(1, MEMORY),
+            waiting=np.zeros(n, np.int64),
+            ends=np.zeros(n, np.int64),
+            heap=np.zeros(n, np.int64),
+            start=np.zeros(n, np.int64),
+            number=np.zeros(n, np.int64),
+            vos=np.zeros(vos, VO),
+            classes=np.zeros((vos, 2), VO_CLASS),
+            recent=np.zeros(classes, np.int64),
+            ordered=np.zeros(classes, np.int64),
+            completed_of=np.zeros(2, np.int64),
+            busy=np.zeros(n, np.int64),
+            options=np.zeros(len(sizes) + 1, np.int64),
+            decisions=np.zeros(n, DECISION),
+            completed=np.zeros(n, np.int64),
+            booting=np.zeros(largest, np.int64),
+            idle=np.zeros(largest, np.int64),
+            wishes=np.zeros(window, np.int64),
+            track=np.zeros((min(_TRACKED, span // spacing + 1) if spacing else 0, 5), np.int64),
+        )
+        # Writable copies: kernels are compiled for one type of array.
+        columns = [np.array(column) for column in self.columns]
+        site = GridSite(SiteJobArrays(*columns), numbers, self.shares.copy(), sizes, state)
+        reset_site(site)
+        return site
 
 
 def work_by_vo(workload: Workload) -> tuple[IntArray, FloatArray]:
@@ -304,50 +351,7 @@ class SiteModel:
             return np.zeros(0, np.int64)
         return np.unique(np.append(np.arange(self.floor, self.largest, self.step), self.largest))
 
-
-def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
-    """Return a site before its first event."""
-    n, vos, classes = len(jobs), len(jobs.shares), (2, model.median_of)
-    span = int(jobs.submit[-1] - jobs.submit[0]) if n else 0
-    numbers = _numbers_of(jobs, model, span)
-    spacing, window = numbers["spacing"][0], numbers["window"][0]
-    sizes, largest = model.pool_sizes, model.largest if model.autoscaler else 0
-    state = SiteArrays(
-        memory=np.zeros(1, MEMORY),
-        waiting=np.zeros(n, np.int64),
-        heap=np.zeros(n, np.int64),
-        start=np.zeros(n, np.int64),
-        number=np.zeros(n, np.int64),
-        vos=np.zeros(vos, VO),
-        classes=np.zeros((vos, 2), VO_CLASS),
-        recent=np.zeros(classes, np.int64),
-        ordered=np.zeros(classes, np.int64),
-        completed_of=np.zeros(2, np.int64),
-        busy=np.zeros(n, np.int64),
-        options=np.zeros(len(sizes) + 1, np.int64),
-        decisions=np.zeros(n, DECISION),
-        completed=np.zeros(n, np.int64),
-        booting=np.zeros(largest, np.int64),
-        idle=np.zeros(largest, np.int64),
-        wishes=np.zeros(window, np.int64),
-        track=np.zeros((min(_TRACKED, span // spacing + 1) if spacing else 0, 5), np.int64),
-    )
-    # Writable copies: kernels are compiled for one type of array.
-    columns = [np.array(column) for column in jobs.columns]
-    site = GridSite(SiteJobArrays(*columns), numbers, jobs.shares.copy(), sizes, state)
-    reset_site(site)
-    return site
-
-
-def _numbers_of(jobs: SiteJobs, model: SiteModel, span: int) -> Records:
-    """Return the parameters of a site as kernels take them; `span`: seconds from first to last submission."""
-    numbers, scaler = np.zeros(1, MODEL), model.autoscaler
-    values = {**vars(model), "largest_share": jobs.shares.max()}
-    if scaler is not None:
-        values |= vars(scaler)
-        values["scaler"] = get_args(_ScalerRule).index(scaler.rule) + 1
-        values["window"] = max(1, -(-scaler.cooldown // scaler.timer))
-        values["spacing"] = max(scaler.timer, -(-span // (_TRACKED - 1)))
-    for name in MODEL.fields or ():
-        numbers[name] = values.get(name, 0)
-    return numbers
+    def require_rule(self) -> None:
+        """Refuse a pool that an agent sizes: a learner of candidate values chooses jobs only."""
+        if self.autoscaler is not None and self.autoscaler.rule == "agent":
+            raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")

@@ -116,8 +116,8 @@ class SiteArrays(NamedTuple):
         Shape (1,), `MEMORY`.
     waiting
         Shape (n,), int64: the waiting jobs by submission, from `head` up to `tail`.
-    heap
-        Shape (n,), int64: the `running` jobs, a heap by end and then job.
+    ends, heap
+        Shape (n,), int64: the `running` jobs with their ends, a heap by end and then job.
     start, number
         Shape (n,), int64, by job: when it started, and which decision started it; -1 before.
     vos, classes
@@ -146,6 +146,7 @@ class SiteArrays(NamedTuple):
 
     memory: Records
     waiting: IntArray
+    ends: IntArray
     heap: IntArray
     start: IntArray
     number: IntArray

@@ -28,6 +28,7 @@ import math
 
 import numpy as np
 
+from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import (
     MEMORY,
@@ -63,12 +64,6 @@ def _pool_area(site):
 
 
 @kernel()
-def _utilisation_now(site):
-    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
-    return _utilisation_of(site, site.state.memory[0].finished)
-
-
-@kernel()
 def _utilisation_of(site, finished):
     """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
     area = _pool_area(site)
@@ -80,16 +75,6 @@ def _book_pool(site):
     """Count the pool's core-seconds up to now; due before each change of its size."""
     memory = site.state.memory[0]
     memory.area, memory.booked = _pool_area(site), memory.now
-
-
-@kernel()
-def _desired_size(site):
-    """Return the size that the site's rule asks for now, before any limit."""
-    memory, model = site.state.memory[0], site.model[0]
-    present = memory.running + memory.tail - memory.head
-    if model.scaler == DEMAND:
-        return math.ceil(model.headroom * present)
-    return math.ceil(present / model.jobs_per_core)
 
 
 @kernel()
@@ -127,7 +112,9 @@ def _update_pool(site, happened):
         elif tick:
             memory.tick_due = True
     elif tick or (happened and model.at_events):
-        memory.target = _limited(site, _largest_wish(site, _desired_size(site), tick))
+        present = memory.running + memory.tail - memory.head
+        wish = model.headroom * present if model.scaler == DEMAND else present / model.jobs_per_core
+        memory.target = _limited(site, _largest_wish(site, math.ceil(wish), tick))
     _order_and_release(site)
     if tick:
         _track(site)
@@ -260,7 +247,7 @@ def advance_instant(site):
     memory, event_driven = state.memory[0], site.model[0].scaler != 0
     ends = submits = NEVER
     if memory.running > 0:
-        ends = _end(site, state.heap[0])
+        ends = state.ends[0]
     if memory.arrived < jobs.submit.size:
         submits = jobs.submit[memory.arrived]
     now = min(ends, submits)
@@ -270,7 +257,7 @@ def advance_instant(site):
         now = min(now, _next_pool_event(site))
     memory.now = now
     happened = now in (ends, submits)
-    while memory.running > 0 and _end(site, state.heap[0]) == now:
+    while memory.running > 0 and state.ends[0] == now:
         _complete(site)
     while memory.arrived < jobs.submit.size and jobs.submit[memory.arrived] == now:
         _arrive(site)
@@ -312,7 +299,7 @@ def start_job(site, place, size):
     state.number[job] = decision
     taken = state.decisions[decision]
     taken.job, taken.time, taken.finished = job, memory.now, memory.finished
-    taken.fairness, taken.utilisation = _fairness_now(site), _utilisation_now(site)
+    taken.fairness, taken.utilisation = _fairness_now(site), _utilisation_of(site, memory.finished)
     _leave_queue(site, place)
     state.start[job] = memory.now + site.model[0].start_latency
     mine = state.vos[site.jobs.vo[job]]
@@ -321,7 +308,8 @@ def start_job(site, place, size):
     mine.begun += memory.now
     state.busy[site.jobs.user[job]] += 1
     memory.waiting_interactive -= site.jobs.interactive[job]
-    _push(site, job)
+    push_row(state.ends, state.heap, memory.running, state.start[job] + site.jobs.run[job], job)
+    memory.running += 1
     if site.model[0].scaler == 0:
         _resize(site, size)
     elif site.model[0].scaler == AGENT:
@@ -383,7 +371,8 @@ def _leave_queue(site, place):
 def _complete(site):
     state, jobs = site.state, site.jobs
     memory, job = state.memory[0], state.heap[0]
-    _pop(site)
+    pop_row(state.ends, state.heap, memory.running)
+    memory.running -= 1
     if site.model[0].scaler != 0:
         _mark_idle(site)
     mine, run = state.vos[jobs.vo[job]], jobs.run[job]
@@ -394,23 +383,15 @@ def _complete(site):
     memory.finished += run
     state.completed[memory.done] = state.number[job]
     memory.done += 1
-    _remember_run_time(site, job)
-
-
-@kernel()
-def _remember_run_time(site, job):
-    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
-    state, vo = site.state, site.jobs.vo[job]
-    kind, value = site.jobs.interactive[job], site.jobs.run[job]
-    past = state.classes[vo, kind]
-    past.log = _FORGETTING * past.log + math.log(value)
+    past = state.classes[jobs.vo[job], jobs.interactive[job]]
+    past.log = _FORGETTING * past.log + math.log(run)
     past.weight = _FORGETTING * past.weight + 1.0
-    _insert(site, kind, value)
+    _insert(site, jobs.interactive[job], run)
 
 
 @kernel()
 def _insert(site, kind, value):
-    """Add a run time to the sorted ones of a class."""
+    """Add a run time to the sorted ones of a class; the oldest one of a full list leaves."""
     state, size = site.state, site.model[0].median_of
     recent, ordered = state.recent[kind], state.ordered[kind]
     completed = state.completed_of[kind]
@@ -431,46 +412,3 @@ def _insert(site, kind, value):
     ordered[place] = value
     recent[slot] = value
     state.completed_of[kind] = completed + 1
-
-
-@kernel(inline="always")
-def _end(site, job):
-    return site.state.start[job] + site.jobs.run[job]
-
-
-@kernel()
-def _earlier(site, one, other):
-    """Tell whether the first of two running jobs completes before the second; ties go by job."""
-    mine, theirs = _end(site, one), _end(site, other)
-    return mine < theirs or (mine == theirs and one < other)
-
-
-@kernel()
-def _push(site, job):
-    heap, memory = site.state.heap, site.state.memory[0]
-    place = memory.running
-    memory.running = place + 1
-    while place > 0:
-        above = (place - 1) // 2
-        if not _earlier(site, job, heap[above]):
-            break
-        heap[place] = heap[above]
-        place = above
-    heap[place] = job
-
-
-@kernel()
-def _pop(site):
-    heap, memory = site.state.heap, site.state.memory[0]
-    count = memory.running - 1
-    memory.running = count
-    job, place = heap[count], 0
-    while 2 * place + 1 < count:
-        below = 2 * place + 1
-        if below + 1 < count and _earlier(site, heap[below + 1], heap[below]):
-            below += 1
-        if not _earlier(site, heap[below], job):
-            break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = job

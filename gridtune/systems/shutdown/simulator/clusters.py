@@ -33,7 +33,6 @@ from gridtune.systems.shutdown.simulator.state import (
     build_model,
     cluster_at,
     jobs_of,
-    new_arena,
 )
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.types import BoolArray, Float32Array, IntArray
@@ -175,7 +174,7 @@ class ClusterBatch:
         self.days, self.platform, self.count = days, platform or Platform(), count
         self._options = {"tau": tau, "variant": variant}
         self._model = model = build_model(days, self.platform, tau, variant)
-        self._arena = new_arena(model, count)
+        self._arena = model.new_arena(count)
         self.actions = np.zeros(count, np.int64)
         self.rewards = np.zeros(count)
         self.over = np.zeros(count, np.bool_)

@@ -137,7 +137,11 @@ def build_days(workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_
     """
     if len(workload) == 0:
         raise SimulationError("there are no jobs to simulate", path=workload.source)
-    logs, log = _logs(workload)
+    logs: tuple[str, ...] = (workload.name,)
+    log = np.zeros(len(workload), np.int64)
+    if is_joined(workload):
+        logs, first_of_log = joined_parts(workload)
+        log = np.repeat(np.arange(len(logs)), np.diff(first_of_log))
     _check(workload, log)
     by_clock = cut == "days" or (cut == "auto" and not is_joined(workload))
     part = workload.submit_time // (minutes * MINUTE) if by_clock else np.zeros_like(log)
@@ -150,7 +154,8 @@ def build_days(workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_
             f"{name}/day-{number:05d}" for name, number in zip(names, part[begins].tolist(), strict=True)
         ]
     submit = -(-(workload.submit_time - part * (minutes * MINUTE)) // MINUTE)
-    run, walltime = _durations(workload)
+    run, walltime = np.maximum(-(-workload.run_time // MINUTE), 1), -(-workload.requested_time // MINUTE)
+    walltime = np.where(workload.requested_time > 0, walltime, run)
     lengths = np.full(len(names), minutes, np.int64)
     if cut == "whole":
         # A day for each job is more than it can wait for nodes to switch.
@@ -163,14 +168,6 @@ def build_days(workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_
     number = number.reshape(-1).astype(np.int64)
     user = number - np.minimum.reduceat(number, begins)[day]
     return Days(tuple(names), first, lengths, job_id, submit, run, walltime, cores, user)
-
-
-def _logs(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
-    """Return the names of a workload's logs, and the log of each job."""
-    if not is_joined(workload):
-        return (workload.name,), np.zeros(len(workload), np.int64)
-    names, first = joined_parts(workload)
-    return names, np.repeat(np.arange(len(names)), np.diff(first))
 
 
 def _check(workload: Workload, log: IntArray) -> None:
@@ -187,10 +184,3 @@ def _check(workload: Workload, log: IntArray) -> None:
             path=workload.source,
             hint="apply the cleaning rule 'drop_never_started'",
         )
-
-
-def _durations(workload: Workload) -> tuple[IntArray, IntArray]:
-    """Return run times and walltimes in minutes, at least one each."""
-    run = np.maximum(-(-workload.run_time // MINUTE), 1)
-    walltime = -(-workload.requested_time // MINUTE)
-    return run, np.where(workload.requested_time > 0, walltime, run)

@@ -120,7 +120,7 @@ def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) ->
         raise SimulationError(message, path=file, hint=f"they differ in {', '.join(differ)}")
     kind = kinds.pop()
     nodes, cores = _shape(root, sum(count for _, count in hosts), kind.cores, file)
-    power = _power(kind, time_unit / step, file)
+    power = kind.power(time_unit / step, file)
     return Platform(nodes, cores, power)
 
 
@@ -147,6 +147,33 @@ class _Kind(NamedTuple):
     cores: str
     watts: str
     sleep: str
+
+    def power(self, steps: float, file: Path) -> NodePower:
+        """Return the power profile; a switch's duration in units of time × `steps`."""
+        if not self.watts or not self.sleep:
+            missing = "sleep_pstates" if self.watts else "watt_per_state"
+            hint = "power and the state asleep are properties of a host: <prop id=… value=…/>"
+            raise SimulationError("hosts do not have it", path=file, field=missing, hint=hint)
+        try:
+            watts = [[float(watt) for watt in pair.split(":")] for pair in self.watts.split(",")]
+            asleep, down, up = (int(state) for state in self.sleep.split(",")[0].split(":"))
+            pace = [_flops(text) for text in self.speeds.split(",")]
+            computing = next(state for state in range(len(watts)) if state not in {asleep, down, up})
+            return NodePower(
+                idle=watts[computing][0],
+                computing=watts[computing][-1],
+                off=watts[asleep][0],
+                switching_off=watts[down][-1],
+                switching_on=watts[up][-1],
+                switch_off_time=_whole_steps(steps / pace[down]),
+                switch_on_time=_whole_steps(steps / pace[up]),
+            )
+        except (ValueError, IndexError, StopIteration, ZeroDivisionError) as error:
+            raise SimulationError(
+                "power states, sleep states and speeds do not match",
+                path=file,
+                hint="watt_per_state and speed need an entry for every state that sleep_pstates names",
+            ) from error
 
 
 def _hosts(root: ElementTree.Element, file: Path) -> Iterator[tuple[_Kind, int]]:
@@ -192,34 +219,6 @@ def _shape(root: ElementTree.Element, hosts: int, cores_of_host: str, file: Path
     if cores < 1 or hosts % cores:
         raise SimulationError(f"{hosts} cores do not make whole nodes of {cores}", path=file)
     return hosts // cores, cores
-
-
-def _power(kind: _Kind, steps: float, file: Path) -> NodePower:
-    """Return the power profile; a switch's duration in units of time × `steps`."""
-    if not kind.watts or not kind.sleep:
-        missing = "sleep_pstates" if kind.watts else "watt_per_state"
-        hint = "power and the state asleep are properties of a host: <prop id=… value=…/>"
-        raise SimulationError("hosts do not have it", path=file, field=missing, hint=hint)
-    try:
-        watts = [[float(watt) for watt in pair.split(":")] for pair in kind.watts.split(",")]
-        asleep, down, up = (int(state) for state in kind.sleep.split(",")[0].split(":"))
-        pace = [_flops(text) for text in kind.speeds.split(",")]
-        computing = next(state for state in range(len(watts)) if state not in {asleep, down, up})
-        return NodePower(
-            idle=watts[computing][0],
-            computing=watts[computing][-1],
-            off=watts[asleep][0],
-            switching_off=watts[down][-1],
-            switching_on=watts[up][-1],
-            switch_off_time=_whole_steps(steps / pace[down]),
-            switch_on_time=_whole_steps(steps / pace[up]),
-        )
-    except (ValueError, IndexError, StopIteration, ZeroDivisionError) as error:
-        raise SimulationError(
-            "power states, sleep states and speeds do not match",
-            path=file,
-            hint="watt_per_state and speed need an entry for every state that sleep_pstates names",
-        ) from error
 
 
 def _flops(text: str) -> float:

@@ -56,7 +56,6 @@ from gridtune.systems.shutdown.simulator.state import (
     build_model,
     cluster_at,
     jobs_of,
-    new_arena,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
     act,
@@ -498,7 +497,7 @@ def replay(
     recorded = _DayRecord(
         np.zeros(shape, MINUTE), np.zeros(shape), np.zeros((*shape, cluster.nodes), np.int8)
     )
-    _replay_days(model, new_arena(model, 2), chosen, actions, results, recorded)
+    _replay_days(model, model.new_arena(2), chosen, actions, results, recorded)
     return results, recorded
 
 

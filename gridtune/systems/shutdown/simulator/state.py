@@ -98,6 +98,12 @@ class Model(NamedTuple):
     first: IntArray
     minutes: IntArray
 
+    def new_arena(self, clusters: int) -> Arena:
+        """Return memory for the state of so many clusters."""
+        words = np.zeros((clusters, int(self.starts[-1])), np.int64)
+        handles = handles_within(words, np.diff(self.starts)).ravel()
+        return Arena(np.zeros(clusters, STATE), np.zeros(clusters, TOTALS), words.ravel(), handles)
+
 
 class DayJobs(NamedTuple):
     """The jobs of one day in order of submission; times in minutes.
@@ -210,13 +216,6 @@ def build_model(
         days.first,
         days.minutes,
     )
-
-
-def new_arena(model: Model, clusters: int) -> Arena:
-    """Return memory for the state of so many clusters."""
-    words = np.zeros((clusters, int(model.starts[-1])), np.int64)
-    handles = handles_within(words, np.diff(model.starts)).ravel()
-    return Arena(np.zeros(clusters, STATE), np.zeros(clusters, TOTALS), words.ravel(), handles)
 
 
 @kernel(inline="always")

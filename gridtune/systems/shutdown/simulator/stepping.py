@@ -173,14 +173,6 @@ def most_reserved(cluster, jobs):
 
 
 @kernel()
-def _refresh_promise(cluster, jobs):
-    """Run a pass that starts no job, for the promise to the oldest one."""
-    state = cluster.state
-    _refresh_candidates(cluster)
-    state.promise = select_jobs(cluster, jobs, state.reserved) if state.candidates > 0 else -1
-
-
-@kernel()
 def _set_power(cluster, node, power):
     before = cluster.power[node]
     cluster.in_state[before] -= 1
@@ -208,18 +200,6 @@ def _begin_switch(cluster, node, power, minutes):
     _set_load(cluster, node, 0.0)
     cluster.until[node] = state.now + minutes
     state.next_switch = min(state.next_switch, cluster.until[node])
-
-
-@kernel()
-def _switch_off_first(cluster, count):
-    """Begin to switch off the first `count` nodes that are on and not allocated."""
-    node = 0
-    while count > 0:
-        if cluster.power[node] == ON and cluster.free[node] == cluster.cores:
-            _begin_switch(cluster, node, SWITCHING_OFF, cluster.settings.off_minutes)
-            cluster.totals.switched_off += 1
-            count -= 1
-        node += 1
 
 
 @kernel()
@@ -338,7 +318,12 @@ def _events(cluster, jobs):
         else:
             state.done += 1
     if state.next_switch == now:
-        _end_switches(cluster)
+        state.next_switch = NEVER
+        for node in range(cluster.nodes):
+            if cluster.until[node] == now:
+                cluster.until[node] = NEVER
+                _set_power(cluster, node, ON if cluster.power[node] == SWITCHING_ON else SLEEPING)
+            state.next_switch = min(state.next_switch, cluster.until[node])
 
 
 @kernel()
@@ -386,17 +371,6 @@ def _release(cluster, jobs, job):
     state.done += 1
     cluster.users[jobs.user[job]] -= 1
     cluster.last_run[jobs.user[job]] = state.now - cluster.start[job]
-
-
-@kernel()
-def _end_switches(cluster):
-    state, following = cluster.state, NEVER
-    for node in range(cluster.nodes):
-        if cluster.until[node] == state.now:
-            cluster.until[node] = NEVER
-            _set_power(cluster, node, ON if cluster.power[node] == SWITCHING_ON else SLEEPING)
-        following = min(following, cluster.until[node])
-    state.next_switch = following
 
 
 @kernel()
@@ -448,7 +422,13 @@ def apply(cluster, jobs, action):
     state.reserved = action
     if action > 0:
         state.reserved = min(action, most_reserved(cluster, jobs))
-        _switch_off_first(cluster, state.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
+        count, node = state.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF], 0
+        while count > 0:
+            if cluster.power[node] == ON and cluster.free[node] == cluster.cores:
+                _begin_switch(cluster, node, SWITCHING_OFF, cluster.settings.off_minutes)
+                cluster.totals.switched_off += 1
+                count -= 1
+            node += 1
     if state.candidates > 0:
         select_jobs(cluster, jobs, state.reserved)
         if state.selected > 0:
@@ -467,7 +447,9 @@ def pass_minute(cluster, jobs, horizon):
     # No job starts after the end of the day.
     if state.ready > 0 and state.now < horizon:
         _start_ready(cluster, jobs)
-    _refresh_promise(cluster, jobs)
+    # A pass that starts no job, for the promise to the oldest one.
+    _refresh_candidates(cluster)
+    state.promise = select_jobs(cluster, jobs, state.reserved) if state.candidates > 0 else -1
 
 
 @kernel()

@@ -18,8 +18,12 @@ from gridtune.systems.dispatch.dispatchers.learners import (
     _class_weights,
     _naive_bayes_predictor,
     _select,
-    _stump_predictor,
 )
+
+
+def _stump_predictor(table, labels, weights, *, neighbours=None, categorical=()):
+    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
+    return lambda rows: shares(rows)[0, 0]
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
@@ -51,8 +55,14 @@ def c45_tree(table, labels, weights=None, confidence=0.25, categories=None) -> _
     return grown.pruned(confidence)
 
 
+def stumps(table, labels, weights, neighbours, categorical=()):
+    """A function of rows that gives class shares by the stumps on so many examples near each."""
+    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
+    return lambda rows: shares(rows)[0, 0]
+
+
 C45 = Estimator(lambda *examples: c45_tree(*examples).predictor())
-STUMPS = Estimator(lambda *examples: _stump_predictor(*examples, neighbours=50))
+STUMPS = Estimator(lambda *examples: stumps(*examples, neighbours=50))
 
 
 def leaves(tree: _Nodes) -> int:
@@ -313,7 +323,7 @@ def test_locally_weighted_learning_is_its_definition(neighbours):
     weights = _class_weights(labels, 2.0)
     categorical = np.array([False, False, True])
     rows = np.column_stack([rng.random(40), rng.integers(0, 30, 40), rng.integers(0, 4, 40)])
-    shares = _stump_predictor(table, labels, weights, neighbours=neighbours, categorical=(2,))
+    shares = stumps(table, labels, weights, neighbours=neighbours, categorical=(2,))
     expected = [slow_lwl(table, labels, weights, categorical, row, neighbours, 2) for row in rows]
     np.testing.assert_allclose(shares(rows), expected, atol=1e-9)
 
@@ -326,7 +336,7 @@ def test_weights_and_numbers_of_neighbours_are_valued_together_as_one_by_one():
     together = stump_shares(table, labels, weights, neighbours=settings, categorical=(2,))(table[:60])
     for weighed, of_weights in zip(weights, together, strict=True):
         for setting, shares in zip(settings, of_weights, strict=True):
-            alone = _stump_predictor(table, labels, weighed, neighbours=setting, categorical=(2,))
+            alone = stumps(table, labels, weighed, neighbours=setting, categorical=(2,))
             np.testing.assert_array_equal(shares, alone(table[:60]))
 
 
@@ -338,7 +348,7 @@ def test_the_bound_of_the_entropy_is_below_it_and_near():
 
 def test_one_neighbour_is_the_nearest_neighbour():
     table, labels = load_iris(return_X_y=True)
-    shares = _stump_predictor(table[::2], labels[::2], np.ones(75), neighbours=1)
+    shares = stumps(table[::2], labels[::2], np.ones(75), neighbours=1)
     assert (shares(table[::2]).argmax(axis=1) == labels[::2]).mean() > 0.98
 
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.genetic import Memetic, Moga, Nsga2, Nsga3, RandomSearch, Search
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows.workflow import generate_workflow
-
-#: Searches by the names that the system gives them.
-ALGORITHMS: dict[str, type[Search]] = {
-    "moga": Moga,
-    "memetic": Memetic,
-    "nsga2": Nsga2,
-    "nsga3": Nsga3,
-    "random": RandomSearch,
-}
 
 
 def small_problem(seed: int, slots: int = 10) -> PlanProblem:

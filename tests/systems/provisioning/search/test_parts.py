@@ -20,8 +20,10 @@ from gridtune.systems.provisioning.search.fronts import (
     select_plan,
 )
 from gridtune.systems.provisioning.search.genetic import (
+    KINDS,
     Memetic,
     Moga,
+    Search,
     _cross,
     _crowding_order,
     _sample_universally,
@@ -30,7 +32,7 @@ from gridtune.systems.provisioning.search.genetic import (
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.system import _plan_scale
 from gridtune.workload.workflows import Workflow
-from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
+from tests.systems.provisioning.search.problems import small_problem
 
 INF = np.inf
 
@@ -237,19 +239,23 @@ def test_a_batch_has_as_many_new_plans_as_offspring() -> None:
     assert few._propose().shape == (0, 2)
 
 
+def keywords(search: type[Search]) -> list[inspect.Parameter]:
+    """The keywords of a search, and those of `Search` where it passes options on."""
+    own = list(inspect.signature(search).parameters.values())
+    if own[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        own += inspect.signature(Search).parameters.values()
+    return [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
 def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
     """The table `Choose a search` names every parameter with its default."""
     text = (repository / "docs" / "planning.md").read_text(encoding="utf-8")
     words = {"off": False, "on": True, "1/n": None}
-    for algorithm, search in ALGORITHMS.items():
+    for algorithm, search in KINDS.items():
         (row,) = (line for line in text.splitlines() if line.startswith("|") and f"`{algorithm}`" in line)
         pairs = re.findall(r"`(\w+)` \(([^)]*)\)", row.rsplit("|", 2)[1])
         defaults = {name: words[value] if value in words else float(value) for name, value in pairs}
-        assert defaults == {
-            parameter.name: parameter.default
-            for parameter in inspect.signature(search).parameters.values()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        assert defaults == {parameter.name: parameter.default for parameter in keywords(search)}
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import enumerate_front, heuristic_plans
-from gridtune.systems.provisioning.search.genetic import _random_plans
+from gridtune.systems.provisioning.search.genetic import KINDS, _random_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.system import _run_search
-from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
+from tests.systems.provisioning.search.problems import small_problem
 
 SMALL: dict[str, dict[str, Any]] = {
     "moga": {"population": 20},
@@ -35,7 +35,7 @@ def test_no_search_finds_what_is_not_there(algorithm: str) -> None:
     """Each comes near the exact front of ten slots, and never beyond it."""
     problem = small_problem(4)
     truth = enumerate_front(problem)
-    front = ALGORITHMS[algorithm](problem, np.random.default_rng(1), **SMALL[algorithm]).run(400)
+    front = KINDS[algorithm](problem, np.random.default_rng(1), **SMALL[algorithm]).run(400)
     assert np.array_equal(problem.evaluate(front.plans), front.costs)
     scale = Scale.of([truth.costs, front.costs])
     assert hypervolume(front.costs, scale) <= hypervolume(truth.costs, scale) + 1e-12
@@ -46,7 +46,7 @@ def test_no_search_finds_what_is_not_there(algorithm: str) -> None:
 def test_the_memetic_search_finds_the_whole_truth(seed: int) -> None:
     problem = small_problem(seed)
     truth = enumerate_front(problem)
-    front = ALGORITHMS["memetic"](problem, np.random.default_rng(seed), **SMALL["memetic"]).run(800)
+    front = KINDS["memetic"](problem, np.random.default_rng(seed), **SMALL["memetic"]).run(800)
     assert front.costs.tolist() == truth.costs.tolist()
 
 
@@ -70,14 +70,14 @@ def test_the_budget_is_kept_to_the_plan(algorithm: str) -> None:
             batches.append(len(population))
             return self.inner.evaluate_released(population)
 
-    ALGORITHMS[algorithm](Counting(), np.random.default_rng(1), **SMALL[algorithm]).run(137)
+    KINDS[algorithm](Counting(), np.random.default_rng(1), **SMALL[algorithm]).run(137)
     assert sum(batches) == 137
 
 
 def test_seeds_come_first_and_only_if_asked_for() -> None:
     problem = small_problem(7, slots=16)
-    plain = ALGORITHMS["moga"](problem, np.random.default_rng(1), population=20)
-    seeded = ALGORITHMS["moga"](problem, np.random.default_rng(1), population=20, seeding=True)
+    plain = KINDS["moga"](problem, np.random.default_rng(1), population=20)
+    seeded = KINDS["moga"](problem, np.random.default_rng(1), population=20, seeding=True)
     assert not plain._propose().all(axis=1).any()
     rules = heuristic_plans(problem, 5)  # a quarter at the most; some rules give the same plan
     others = _random_plans(20 - len(rules), 16, np.random.default_rng(1))
@@ -88,7 +88,7 @@ def test_a_problem_without_a_plan_ends_without_one() -> None:
     problem = small_problem(1)
     nothing = PlanProblem(problem.workflow, Slots.of([0, 1, 2, 9, 9], 5, 8))
     for algorithm, parameters in SMALL.items():
-        search = ALGORITHMS[algorithm](nothing, np.random.default_rng(1), **parameters)
+        search = KINDS[algorithm](nothing, np.random.default_rng(1), **parameters)
         assert len(search.run(60)) == 0
         assert 0 < search.evaluations <= 60
 
@@ -114,6 +114,6 @@ def test_a_cells_parameters_are_those_of_its_search(
     )
     front = _run_search(parameters, problem, np.random.default_rng(3))
     rng = np.random.default_rng(3)
-    expected = ALGORITHMS[settings["search"]](problem, rng, population=12, **arguments).run(60)
+    expected = KINDS[settings["search"]](problem, rng, population=12, **arguments).run(60)
     assert front.evaluations == expected.evaluations == 60
     assert np.array_equal(front.plans, expected.plans)

@@ -12,8 +12,6 @@ from gridtune.core.array_files import write_arrays
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.learning import (
     Sampler,
-    _fitted_targets,
-    _sarsa_targets,
 )
 from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
@@ -28,7 +26,6 @@ from gridtune.systems.responsive.learners.training import (
     Trainer,
     learn_online,
     load_policy,
-    play,
     train,
 )
 from gridtune.systems.responsive.simulator.candidates import (
@@ -39,7 +36,6 @@ from gridtune.systems.responsive.simulator.candidates import (
     start_candidate,
 )
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, resize_pool, start_job
 from tests.systems.responsive.learners import twin
 from tests.systems.responsive.learners.jobs import ELASTIC, RIGID, some_jobs
@@ -113,7 +109,7 @@ def test_what_readouts_see_is_what_the_twin_computes() -> None:
 def test_sarsa_targets() -> None:
     _, arrays, parts = sampled(SMALL)
     part = max(parts, key=len)
-    targets = _sarsa_targets(arrays.readout, part, SMALL)
+    targets = part.targets(arrays.readout, SMALL)
     for phi, after, last, reward, target in zip(
         part.phi, part.following, part.last, part.reward, targets, strict=True
     ):
@@ -126,7 +122,7 @@ def test_sarsa_targets() -> None:
 def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     settings, jobs = replace(SMALL, method="fitted_q"), some_jobs(50)
     sampler, arrays, (run,) = sampled(settings, model, jobs=jobs)
-    site = new_site(jobs, model)
+    site = jobs.new_site(model)
     best, state = [], np.zeros(arrays.bias.shape)
     for decision in range(len(jobs)):
         assert advance_until_decision(site)
@@ -136,7 +132,7 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
         state = twin.next_state(arrays, state, run.rows[decision])
         start_candidate(site, sampler._learner_state.log.candidate[decision])
     expected = run.reward + 0.8 * np.append(best[1:], 0.0)
-    assert_allclose(_fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
+    assert_allclose(run.targets(arrays, 0.8), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
@@ -158,7 +154,7 @@ def test_a_learner_resumed_from_its_networks_comes_to_the_same(settings, model, 
     whole.save(tmp_path / "policy.npz")
     loaded = load_policy(tmp_path / "policy.npz")
     assert loaded.settings == settings
-    one, other = (play(policy, some_jobs(seed=1), model) for policy in (whole, loaded))
+    one, other = (policy.play(some_jobs(seed=1), model) for policy in (whole, loaded))
     assert_array_equal(one.state.start, other.state.start)
     assert_array_equal(one.state.decisions["pool"], other.state.decisions["pool"])
 
@@ -191,14 +187,14 @@ def test_the_run_that_is_measured_is_the_one_that_learns(model, monkeypatch) -> 
     assert len(readouts) > 10
     assert_array_equal(taken[0].readout, before.arrays.readout)
     # The same decisions again, each by the readout that was the present one.
-    again, rng = new_site(jobs, model), np.random.default_rng(0)
+    again, rng = jobs.new_site(model), np.random.default_rng(0)
     learner = new_learner_state(taken[0])
     for decision, arrays in enumerate(taken):
         run_site(again, learner._replace(arrays=arrays), BY_VALUE, 0.0, 0.0, decision + 1, rng)
     for name in ("job", "time", "pool"):
         assert_array_equal(again.state.decisions[name], site.state.decisions[name])
     for policy in (before, trainer.policy):
-        frozen = play(policy, jobs, model)
+        frozen = policy.play(jobs, model)
         assert (frozen.state.decisions["job"] != site.state.decisions["job"]).any()
 
 
@@ -252,7 +248,7 @@ def test_a_file_without_a_policy_is_refused(tmp_path) -> None:
 def test_a_termination_with_an_empty_queue_takes_the_size_of_the_highest_value() -> None:
     jobs, model = some_jobs(), replace(ELASTIC, resized_at_ends=True)
     policy = train(jobs, ELASTIC, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
-    site, learner = new_site(jobs, model), new_learner_state(policy.arrays)
+    site, learner = jobs.new_site(model), new_learner_state(policy.arrays)
     memory, chosen = site.state.memory, []
     while advance_until_decision(site):
         if not memory["tick_due"][0]:
@@ -276,26 +272,26 @@ def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
     policy.arrays.readout[:] = 0.0  # all values alike: the job submitted first goes first
     for headroom in (0.8, 1.5):
         site, ruled = (
-            play(policy, jobs, ELASTIC, headroom=headroom),
+            policy.play(jobs, ELASTIC, headroom=headroom),
             replay(jobs, ELASTIC, "fcfs", headroom=headroom),
         )
         assert_array_equal(site.state.start, ruled.start)
         assert_array_equal(SiteReplay.of(site).pool, ruled.pool)
     for model, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
         with pytest.raises(PolicyError, match="headroom"):
-            play(policy, jobs, model, headroom=headroom)
+            policy.play(jobs, model, headroom=headroom)
 
 
 def test_a_policy_is_for_its_own_kind_of_site() -> None:
     policy = train(some_jobs(), RIGID, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
     with pytest.raises(PolicyError, match="elastic"):
-        play(policy, some_jobs(), ELASTIC)
+        policy.play(some_jobs(), ELASTIC)
 
 
 def test_shared_inputs_are_the_same_for_all_candidates() -> None:
     for model in (RIGID, ELASTIC):
         shared = shared_inputs(3, model.elastic)
-        site, learner = new_site(some_jobs(), model), new_learner_state(draw_network(SMALL, shared, 5))
+        site, learner = some_jobs().new_site(model), new_learner_state(draw_network(SMALL, shared, 5))
         run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, np.random.default_rng(0))
         assert advance_until_decision(site)
         rows = np.full((count_candidates(site), len(shared)), np.nan)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners import learning, networks, runs
-from gridtune.systems.responsive.learners.learning import _NormalEquations
+from gridtune.systems.responsive.learners.learning import Learner, RunSamples
 from gridtune.systems.responsive.learners.networks import draw_network
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from tests.systems.responsive.learners import twin
@@ -88,12 +88,18 @@ def test_normal_equations_equal_least_squares_however_samples_come() -> None:
     rng = np.random.default_rng(0)
     phi, target = rng.normal(size=(40, 2, 5)), rng.normal(size=40)
     prior = rng.normal(size=(2, 5))
-    equations = _NormalEquations(2, 5, ridge=0.7)
-    equations.begin(prior)
-    assert_allclose(equations.solution(), prior)
+    settings = replace(PAPER, neurons=4, readout_connectivity=1.0, reservoirs=2, ridge=0.7)
+    learner = Learner(draw_network(settings, SHARED, seed=1), settings)
+    learner._begin(prior)
+    learner._fit()
+    assert_allclose(learner.arrays.readout, prior)
     for part in np.split(np.arange(40), [1, 7, 30]):
-        equations.add(phi[part], target[part])
-    for network, readout in enumerate(equations.solution()):
+        samples = RunSamples(
+            np.zeros((len(part), 1)), phi[part], target[part], part, np.zeros((0, 1), np.float32)
+        )
+        learner._add(samples, target[part])
+    learner._fit()
+    for network, readout in enumerate(learner.arrays.readout):
         assert_allclose(readout, twin.ridge(phi[:, network], target, 0.7, prior[network]), rtol=1e-9)
 
 

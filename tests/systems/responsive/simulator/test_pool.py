@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, request_size, start_job
 from tests.systems.responsive.simulator.reference import ReferenceJob, reference_choice
 from tests.systems.responsive.simulator.reference_pool import ReferencePool
@@ -78,7 +78,7 @@ def test_the_queue_rule_polls_and_cools_down():
 
 def test_an_agent_asks_at_ticks():
     jobs = jobs_of((0, 100), (0, 100), (500, 10))
-    site = new_site(jobs, site_model("agent", boot=30, timer=60))
+    site = jobs.new_site(site_model("agent", boot=30, timer=60))
     assert advance_until_decision(site)
     assert site.state.memory["tick_due"][0] == 1
     request_size(site, 2)
@@ -160,7 +160,7 @@ def test_rules_size_the_pool_as_the_plain_one(jobs, model, rule):
 @settings(max_examples=60, deadline=None)
 @given(site_jobs(most=10), scaled_models(rules=("agent",)), st.lists(st.integers(0, 12), min_size=1))
 def test_an_agent_sizes_the_pool_as_the_plain_one(jobs, model, sizes):
-    site, reference, step = new_site(jobs, model), reference_pool(jobs, model), 0
+    site, reference, step = jobs.new_site(model), reference_pool(jobs, model), 0
     while reference.until_decision():
         assert advance_until_decision(site)
         assert site.state.memory["tick_due"][0] == reference.tick_due

@@ -14,7 +14,6 @@ from gridtune.systems.responsive.simulator.site import (
     _group_vos,
     _vo_of,
     build_jobs,
-    new_site,
 )
 from gridtune.workload import Workload
 from gridtune.workload.generators import generate_workload
@@ -173,7 +172,7 @@ def test_what_is_refused():
     with pytest.raises(SimulationError, match="needs a generator"):
         replay(FOUR, ONE_CORE, "random")
     with pytest.raises(SimulationError, match="only 0 of 4 jobs have started"):
-        SiteReplay.of(new_site(FOUR, ONE_CORE))
+        SiteReplay.of(FOUR.new_site(ONE_CORE))
     wide = Workload(
         {"submit_time": np.zeros(2), "run_time": np.ones(2), "requested_processors": np.array([1, 2])}
     )

@@ -17,7 +17,6 @@ from gridtune.systems.responsive.simulator.candidates import (
     start_candidate,
 )
 from gridtune.systems.responsive.simulator.replay import Rule, SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.stepping import (
     advance_until_decision,
     resize_pool,
@@ -37,7 +36,7 @@ RULES = [rule for rule in get_args(Rule) if rule != "random"]
 @settings(max_examples=150, deadline=None)
 @given(site_jobs(), site_models(), st.randoms(use_true_random=False))
 def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
-    site, reference = new_site(jobs, model), reference_site(jobs, model)
+    site, reference = jobs.new_site(model), reference_site(jobs, model)
     rows = np.full((300, feature_count(site)), np.nan)
     while reference.until_decision():
         assert advance_until_decision(site)
@@ -65,7 +64,7 @@ def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
 @settings(max_examples=100, deadline=None)
 @given(site_jobs(), site_models(), st.lists(st.integers(0, 12), min_size=1, max_size=5))
 def test_any_size_may_be_requested(jobs, model, requested):
-    site, reference = new_site(jobs, model), reference_site(jobs, model)
+    site, reference = jobs.new_site(model), reference_site(jobs, model)
     step = 0
     while reference.until_decision():
         assert advance_until_decision(site)
