@@ -127,6 +127,11 @@ class TrainingTracker:
         if about.exists() or (place / folder).exists():
             raise TrackingError("there is another training here", path=place, hint="give another --out")
         with tarfile.open(archive) as packed:
+            for member in packed:
+                parts = Path(member.name).parts
+                if not (member.isfile() or member.isdir()) or ".." in parts or "/" in parts:
+                    text = f"it holds {member.name!r}, which is no file of a training"
+                    raise TrackingError(text, path=archive, hint="do not use it: gridtune did not write it")
             # Python before 3.11.4 has no filters.
             filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             packed.extractall(place / folder, **filtered)
