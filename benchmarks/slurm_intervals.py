@@ -2,26 +2,37 @@
 
     python -m benchmarks.slurm_intervals BEFORE:AFTER... [--draws 20] [--misses]
     python -m benchmarks.slurm_intervals BEFORE:AFTER... --learn
+    python -m benchmarks.slurm_intervals RUN...
 
 BEFORE and AFTER are folders of runs of the same jobs, as for `slurm_agreement`. The waits of each class under
 the configuration of AFTER are predicted from the log of BEFORE alone. A difference is inside if its interval
 holds the one of the recorded mean waits; it is narrow if the ends are within 30 % of the simulated ratio.
 Pairs whose log is not trusted are refused, as by the command. `--learn` prints the constants of
-`gridtune.slurm.comparison` that have the best interval score on these pairs.
+`gridtune.slurm.comparison` that have the best interval score on these pairs. For a RUN, its own mean wait is
+compared with the interval of one run around the simulated mean; the error of the replay is not in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.measure import print_machine, print_table
-from gridtune.slurm.comparison import anchored, logged_jobs
+from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.comparison import (
+    _REACH,
+    Agreement,
+    Comparison,
+    LoggedJobs,
+    anchored,
+    logged_jobs,
+    replayed_waits,
+)
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.versions import version_of
 from gridtune.study.advice import WhatIf, whatif
@@ -73,13 +84,31 @@ def names_of(run: Path, workload: Workload, rows: np.ndarray) -> list[tuple[str,
     return [names.get(number, ("", "")) for number in workload.column("job_id")[rows].tolist()]
 
 
-def recorded_waits(run: Path) -> dict[tuple[str, str], int]:
-    """Return the waits of the jobs of a run that have ended."""
+def jobs_of(run: Path) -> tuple[Workload, SlurmCluster, LoggedJobs]:
+    """Return a run's log, its cluster, and the jobs, without recorded waits of those that had not ended."""
     workload = workload_of(log_of(run))
     cluster = anchored(read_cluster(run, version=version_of(None, run, workload)), workload)
     jobs = logged_jobs(workload, cluster)
     waits = np.where(workload.column("run_time")[jobs.rows] >= 0, jobs.recorded, -1)
-    return dict(zip(names_of(run, workload, jobs.rows), waits.tolist(), strict=True))
+    return workload, cluster, replace(jobs, recorded=waits)
+
+
+def own_row(run: Path, draws: int) -> list[str]:
+    """Return a row of a run's own mean wait: the trust, recorded and simulated seconds, and the interval."""
+    _, cluster, jobs = jobs_of(run)
+    waits = replayed_waits(cluster, jobs.requests, draws, 0)
+    graded = Agreement.of(jobs.recorded, waits)
+    spread, shortness, _ = Comparison(jobs, waits, waits).causes(np.flatnonzero(jobs.recorded >= 0))
+    reach = np.sqrt((_REACH[0] * spread + _REACH[1] * shortness) / 2)
+    low, high = graded.simulated_mean * np.exp([-reach, reach])
+    seconds = [f"{value:,.0f}" for value in (graded.recorded_mean, graded.simulated_mean, low, high)]
+    return [run.name, graded.level, *seconds, "yes" if low <= graded.recorded_mean <= high else "no"]
+
+
+def recorded_waits(run: Path) -> dict[tuple[str, str], int]:
+    """Return the waits of the jobs of a run that have ended."""
+    workload, _, jobs = jobs_of(run)
+    return dict(zip(names_of(run, workload, jobs.rows), jobs.recorded.tolist(), strict=True))
 
 
 def differences(before: Path, after: Path, draws: int) -> tuple[WhatIf, list[Difference]]:
@@ -139,15 +168,21 @@ def summary(name: str, found: list[Difference]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "pairs", nargs="+", metavar="BEFORE:AFTER", help="folders of two runs of the same jobs"
+        "pairs", nargs="+", metavar="RUN", help="a folder, or BEFORE:AFTER, two folders of the same jobs"
     )
     parser.add_argument("--draws", type=int, default=20, help="replays of each configuration (20)")
     parser.add_argument("--misses", action="store_true", help="list the differences outside their intervals")
     parser.add_argument("--learn", action="store_true", help="print the constants that fit these pairs best")
     arguments = parser.parse_args()
     print_machine()
+    runs = [Path(text) for text in arguments.pairs if ":" not in text]
+    if runs:
+        columns = ("run", "trust", "recorded s", "simulated s", "from", "to", "inside")
+        print_table("Mean waits of runs", columns, [own_row(run, arguments.draws) for run in runs])
     rows, everything, refused = [], [], []
     for text in arguments.pairs:
+        if ":" not in text:
+            continue
         before, after = map(Path, text.split(":"))
         answer, found = differences(before, after, arguments.draws)
         if answer.trust.level == "no":
@@ -162,6 +197,8 @@ def main() -> None:
                 f"{whole.low:+.0%} … {whole.high:+.0%}",
             )
             rows.append([whole.pair, *shown, *counts])
+    if not everything:
+        return
     heads = (
         "pair",
         "recorded",

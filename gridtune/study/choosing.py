@@ -304,16 +304,16 @@ def choose(
     left_out = first.try_policies(order, began + budget, (1 - share) / share, say)
     stored = read_sweep(first.folder)
     chosen, parameters, rank, tried = _best(stored)
-    exported = dict(exported_configuration(stored, rank=rank))
     policy = {name: parameters[name] for name in _POLICY if parameters.get(name) is not None}
     judged = None
     if policy != starter.baseline:
         say(f"judging on the other {len(rest.log):,} jobs")
         judged = rest.judged(policy, starter.baseline)
-    measured = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
     if judged is not None and not judged.is_confirmed:
         policy = dict(starter.baseline)
-        measured = {name: value for name, value in measured.items() if name not in _POLICY} | policy
+        _, _, rank, _ = _best(stored, only_baseline=True)
+    exported = dict(exported_configuration(stored, rank=rank))
+    measured = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
     exported["parameters"] = {**measured, "trace": trace}
     exported["judged"] = None if judged is None else judged.as_dict()
     seconds = time.monotonic() - began
@@ -330,14 +330,18 @@ def _dimensions(orders: Sequence[str], backfills: Sequence[str]) -> dict[str, An
     }
 
 
-def _best(stored: StoredSweep) -> tuple[Answer, Mapping[str, Any], int, int]:
+def _best(stored: StoredSweep, *, only_baseline: bool = False) -> tuple[Answer, Mapping[str, Any], int, int]:
     """Return the answer, the parameters and the rank of the best policy, and the number of those tried.
 
     A bound counts as broken where it is shown to be: with a few windows hardly any is shown to be kept.
     """
     summary, ranking = _findings(stored)
     rows = ranking.rows
-    able = [row for row in rows if row["rank"] is not None and row["subject_to"] != Kept.NO]
+    able = [
+        row
+        for row in rows
+        if row["rank"] is not None and (row["is_baseline"] if only_baseline else row["subject_to"] != Kept.NO)
+    ]
     if not able:
         raise SweepError("no policy has a result for every window", path=stored.directory, hint=_HINT)
     best = min(able, key=lambda row: (row["mean"], not row["is_baseline"]))

@@ -13,6 +13,7 @@ import yaml
 
 import gridtune as gt
 from gridtune.report.labels import row_parameters
+from gridtune.report.rankings.ranking import Verdict
 from gridtune.study import choosing
 
 
@@ -68,7 +69,7 @@ def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_
     able = [row for row in rows if row["subject_to"] != "violated"]
     best = min(able, key=lambda row: row["mean"])
     assert choice.chosen.row["param.order"] == best["param.order"]
-    assert choice.exported["objective"]["mean"] == best["mean"]
+    assert choice.chosen.row["mean"] == best["mean"]
     # By hand: the mean over the windows of one replay of the first part.
     first = log.take(slice(0, 1280))
     chosen_as = row_parameters(best)
@@ -80,6 +81,24 @@ def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_
         for start, end in pairwise(cuts)
     ]
     assert best["mean"] == pytest.approx(np.mean(values))
+
+
+@pytest.mark.usefixtures("few")
+def test_an_unconfirmed_choice_exports_the_baseline_alone(
+    log: gt.Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = choosing._Part.judged
+    monkeypatch.setattr(choosing._Part, "judged", lambda *part: replace(judged(*part), verdict=Verdict.WORSE))
+    choice = chosen(log, tmp_path)
+    assert choice.chosen.row["param.order"] != "fcfs"
+    assert choice.parameters == {"order": "fcfs", "backfill": "easy"}
+    _, ranking = choosing._findings(choosing.read_sweep(tmp_path / "first"))
+    base = next(row for row in ranking.rows if row["is_baseline"])
+    exported = choice.exported
+    assert {name: exported["parameters"][name] for name in choice.parameters} == choice.parameters
+    assert "guard" not in exported["parameters"]
+    assert exported["objective"]["mean"] == base["mean"]
+    assert exported["judged"]["verdict"] == "worse"
 
 
 @pytest.mark.usefixtures("few")
