@@ -429,7 +429,7 @@ class Reference(Release):
                 if better or (request.contiguous and suffices and not best[2]):
                     best = (weight, size, suffices, run)
             if best is None or (request.contiguous and not best[2]):
-                return None
+                break
             run = best[3]
             if need <= 1:
                 single = [n for n in run if room[n] >= cpus]

@@ -328,9 +328,7 @@ def _by_order(world, job, cpus, most):
                 better = fits_better(enough, sizes[run], best_enough, sizes[best])
             if better:
                 best, best_enough = run, enough
-        if joined and (best < 0 or not best_enough):
-            return 0
-        if best < 0:
+        if best < 0 or (joined and not best_enough):
             break
         single = -1
         if need <= 1:
