@@ -26,6 +26,7 @@ __all__ = [
     "TrackingError",
     "UnknownNameError",
     "WorkloadError",
+    "printable",
     "require_module",
     "without_secrets",
 ]
@@ -49,6 +50,13 @@ def without_secrets(text: str) -> str:
     return _QUERY.sub(r"\1***", text)
 
 
+def printable(text: str) -> str:
+    """Return a text with control characters as escapes: a terminal would obey them."""
+    return re.sub(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda one: repr(one[0])[1:-1], text
+    )
+
+
 class GridtuneError(Exception):
     """The base of every error gridtune raises on purpose.
 
@@ -63,7 +71,7 @@ class GridtuneError(Exception):
 
     Notes
     -----
-    As a text it shows no password and no token of a URI.
+    As a text it shows no password and no token of a URI, and control characters as escapes.
     """
 
     def __init__(
@@ -91,7 +99,7 @@ class GridtuneError(Exception):
         if self.field is not None:
             place = f"{place}, field {self.field}" if place else f"field {self.field}"
         text = f"{place}: {self.message}" if place else self.message
-        return without_secrets(f"{text}\n  hint: {self.hint}" if self.hint else text)
+        return printable(without_secrets(f"{text}\n  hint: {self.hint}" if self.hint else text))
 
     @property
     def in_one_line(self) -> str:

@@ -273,7 +273,7 @@ def ranking_markdown(ranking: Ranking, *, limit: int | None = None) -> str:
     """
 
     def escaped(text: str) -> str:
-        return text.replace("|", "\\|").replace("*", "\\*")
+        return html.escape(text, quote=False).replace("|", "\\|").replace("*", "\\*")
 
     parts = []
     for heading, rows, columns, notes in _laid_out(ranking, limit):

@@ -221,3 +221,19 @@ def test_of_many_faults_the_first_six_are_listed(faults: int, rest: str) -> None
     listed = [f"wrong{number}" for number in range(faults) if f"'wrong{number}'" in caught.value.message]
     assert len(listed) == 6
     assert caught.value.message.endswith(rest or "'wrong5'")
+
+
+@pytest.mark.parametrize("character", ["\\e]0;pwned\\a", "\\r", "\\u202E"])
+def test_characters_that_a_terminal_obeys_are_refused(character: str) -> None:
+    text = f'name: a\nsystem: batch\nworkloads:\n  - {{trace: quickstart, label: "x{character}"}}\n'
+    with pytest.raises(SpaceError, match="characters that a terminal obeys") as caught:
+        parse_space(text)
+    assert caught.value.line == 4
+    assert str(caught.value).isprintable() or "\n" in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_brackets_without_end_are_refused_at_once() -> None:
+    with pytest.raises(SpaceError, match="nested a hundred deep") as caught:
+        parse_space("name: a\nfixed: " + "[" * 20_000)
+    assert caught.value.line == 2

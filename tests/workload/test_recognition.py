@@ -206,3 +206,8 @@ def test_a_table_in_memory(tmp_path):
     assert read_workload(pandas.DataFrame(columns)).checksum == log.checksum
     longer = read_workload(pa.table(columns), unit="elapsed=min")
     np.testing.assert_array_equal(longer.run_time, [3600, 1800])
+
+
+def test_names_with_characters_that_a_terminal_obeys_are_escaped(tmp_path):
+    log = read_workload(written(tmp_path, "sacct.txt", SACCT.replace("ann", "\x1b]0;pwned\x07")))
+    assert set(log.names["user"].values()) == {r"\x1b]0;pwned\x07", "bob"}

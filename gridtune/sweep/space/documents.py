@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from gridtune.core.cells import refusal_hint, refusal_text
-from gridtune.errors import SpaceError
+from gridtune.errors import SpaceError, printable
 from gridtune.registry import name_hint, nearest_name
 
 #: Values a document may have when its aliases are spelt out.
@@ -80,6 +80,10 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
     SpaceError
         If it is not YAML, holds more than one document or the same key twice; with its line.
     """
+    if deep := re.search(r"(?:[\[{]\s*){100}", text):
+        # The parser would take seconds to refuse it.
+        line = text.count("\n", 0, deep.start()) + 1
+        raise SpaceError("brackets are nested a hundred deep", path=path, line=line)
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as fault:
@@ -136,6 +140,9 @@ def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Pa
         message = f"spelt out, its aliases make more than {_MOST_VALUES:,} values"
         line = lines[place[:1]]
         raise SpaceError(message, path=path, line=line, hint="write what is meant without `*aliases`")
+    if isinstance(node, yaml.ScalarNode) and (shown := printable(node.value)) != node.value:
+        message = f"a value has characters that a terminal obeys: {shown[:60]!r}"
+        raise SpaceError(message, path=path, line=node.start_mark.line + 1, hint="write plain text")
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             lines[(*place, index)] = item.start_mark.line + 1
@@ -148,6 +155,7 @@ def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Pa
                 raise SpaceError("this key is here twice", path=path, line=line, field=name)
             names.add(name)
             lines[(*place, name)] = line
+            _walk(key, (*place, name), lines, path)
             _walk(value, (*place, name), lines, path)
 
 

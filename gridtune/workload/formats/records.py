@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from gridtune.errors import WorkloadError
+from gridtune.errors import WorkloadError, printable
 from gridtune.registry import name_hint, nearest_name
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
@@ -83,7 +83,7 @@ class Texts(NamedTuple):
             return np.array([int(text) if text else UNKNOWN for text in values], np.int64)[self.codes], {}
         number = {text: position for position, text in enumerate(distinct, start=1)}
         numbers = np.array([number.get(text, UNKNOWN) for text in values], np.int64)[self.codes]
-        return numbers, {position: text for text, position in number.items()}
+        return numbers, {position: printable(text) for text, position in number.items()}
 
 
 class TableKind(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.errors import WorkloadError
+from gridtune.errors import WorkloadError, printable
 from gridtune.types import IntArray
 from gridtune.workload.fields import FLOAT_FIELDS, NAMED_FIELDS
 from gridtune.workload.formats.compression import LogStream
@@ -405,7 +405,7 @@ def _names_in_header(header: _HEADER) -> dict[str, dict[int, str]]:
     names: dict[str, dict[int, str]] = {}
     for name in NAMED_FIELDS:
         matches = (_NUMBERED.match(value.split("\n")[0]) for value in header.get(_key(name), ()))
-        found = {int(match[1]): match[2].strip() for match in matches if match}
+        found = {int(match[1]): printable(match[2].strip()) for match in matches if match}
         if found:
             names[name] = found
     return names
