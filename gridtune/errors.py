@@ -50,11 +50,13 @@ def without_secrets(text: str) -> str:
     return _QUERY.sub(r"\1***", text)
 
 
+#: Characters that a terminal obeys, and those that turn the direction of writing.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def printable(text: str) -> str:
     """Return a text with control characters as escapes: a terminal would obey them."""
-    return re.sub(
-        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda one: repr(one[0])[1:-1], text
-    )
+    return CONTROL.sub(lambda one: repr(one[0])[1:-1], text)
 
 
 class GridtuneError(Exception):

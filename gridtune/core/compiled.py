@@ -249,15 +249,12 @@ class KernelCache(FunctionCache):
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         key = self._index_key(sig, target_context.codegen())
         for file in self._files:
-            data = file.load(key)
-            if data is None:
-                continue
-            if self.installs:
-                self._keep(key, data)
-            try:
-                return CompileResult._rebuild(target_context, *data)
-            except ImportError:  # a function that came by value may lack its module here
-                return None
+            with suppress(ImportError):  # a function that came by value may lack its module here
+                data = file.load(key)
+                if data is not None:
+                    if self.installs:
+                        self._keep(key, data)
+                    return CompileResult._rebuild(target_context, *data)
         return None
 
     def _save_overload(self, sig: Any, data: Any) -> None:

@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from gridtune.core.cells import refusal_hint, refusal_text
-from gridtune.errors import SpaceError, printable
+from gridtune.errors import CONTROL, SpaceError
 from gridtune.registry import name_hint, nearest_name
 
 #: Values a document may have when its aliases are spelt out.
@@ -140,8 +140,8 @@ def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Pa
         message = f"spelt out, its aliases make more than {_MOST_VALUES:,} values"
         line = lines[place[:1]]
         raise SpaceError(message, path=path, line=line, hint="write what is meant without `*aliases`")
-    if isinstance(node, yaml.ScalarNode) and (shown := printable(node.value)) != node.value:
-        message = f"a value has characters that a terminal obeys: {shown[:60]!r}"
+    if isinstance(node, yaml.ScalarNode) and CONTROL.search(node.value):
+        message = f"a value has characters that a terminal obeys: {node.value[:60]!r}"
         raise SpaceError(message, path=path, line=node.start_mark.line + 1, hint="write plain text")
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
