@@ -22,10 +22,14 @@ CELLS, NAP = 400, 0.05
 
 @pytest.fixture
 def heeds_interrupts() -> Iterator[None]:
-    """Let what the test starts heed Ctrl-C: in the background it would inherit that it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let what the test starts heed signals: in the background it would inherit that they are ignored."""
+    before = (
+        signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
     yield
-    signal.signal(signal.SIGINT, before)
+    for one, handler in zip((signal.SIGINT, signal.SIGHUP), before, strict=True):
+        signal.signal(one, handler)
 
 
 @pytest.mark.usefixtures("heeds_interrupts")

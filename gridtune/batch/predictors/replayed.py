@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.core.types import WrapperAddressProtocol
 
-from gridtune.batch.predictors.predictor import PredictedJob, Predictor
+from gridtune.batch.predictors.predictor import PredictedJob, Prediction, Predictor
 from gridtune.errors import PolicyError
 from gridtune.types import IntArray
 
@@ -158,7 +158,7 @@ class WatchedReplay(PredictedReplay):
         view, following = self._jobs[job], now + max(1, self._predictor.interval)
         if job in self._began:
             view = view._replace(elapsed=now - self._began[job])
-        prediction = self._predictor.predict(view, now)
+        prediction = Prediction(*self._predictor.predict(view, now))
         prediction.check()
         self.mean[job], self.early_end[job] = min(prediction.mean, view.walltime), prediction.early_end
         if job in self._began:

@@ -137,7 +137,7 @@ class Records(NamedTuple):
 
     `form` is the number of the form of request, -1 where counting nodes does not do, and `need` are the
     processors that a node must have for it. `steady` is the size that every test gives to the job; `plain` is
-    1 where the choice of nodes is by their numbers alone.
+    1 where the choice of nodes is by their numbers alone. `smallest` has the processors of the smallest node.
     """
 
     job: IntArray
@@ -153,6 +153,7 @@ class Records(NamedTuple):
     need: IntArray
     steady: IntArray
     plain: IntArray
+    smallest: IntArray
     billing: FloatArray
     search: IntArray
     suits: AnyArray

@@ -129,7 +129,7 @@ def _new_lookahead(
 ) -> tuple[_Lookahead, Sequence[QueueOrder]]:
     """Return a rollout's view of a world, by the inputs of its jobs, and the orders to keep beside it."""
     records, jobs, first = world.records, world.jobs, world.jobs.records[:-1]
-    whole = records.whole[first] * jobs.least_nodes * records.need[first]
+    whole = records.whole[first] * jobs.least_nodes * records.smallest[first]
     waiting, orders = new_waiting(policy, inputs, len(first), len(first))
     return _Lookahead(waiting, np.maximum(inputs.processors, whole), world), orders
 

@@ -398,16 +398,17 @@ def _searches(kinds: int, nodes: int) -> Searches:
 
 
 class _Counting(NamedTuple):
-    """Rules to count nodes for a request: the processors that each must have, and two facts.
+    """Rules to count nodes for a request: the processors that each must have, and three facts.
 
     `steady` is the size that each test gives to it, -1 if that varies. It is plain if a node with room for
     its part always takes it one node nearer to its end, whatever more that node has: then the choice by
-    switches is one of numbers of nodes.
+    switches is one of numbers of nodes. `smallest` has the processors of the smallest node that suits.
     """
 
     need: int
     steady: int
     plain: bool
+    smallest: int
 
 
 def _counting(
@@ -433,7 +434,8 @@ def _counting(
             held = request.cores_on(nodes[0], request.cpus_per_node) * nodes[0].threads
             steady = held * least if full else -1
     plain = by_switch and steady >= 0 and even and least >= request.nodes and share * least >= request.cpus
-    return _Counting(request.cpus if one_node and not whole else share, steady, plain)
+    need = request.cpus if one_node and not whole else share
+    return _Counting(need, steady, plain, min(cpus, default=0))
 
 
 def _records(
@@ -503,7 +505,7 @@ def _records(
         billing[k, 4] = cluster.qos[request.qos].usage_factor if request.qos in cluster.qos else 1.0
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
     names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form", "search")
-    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 13), strict=True))
+    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 14), strict=True))
     return Records(
         fixed=fixed,
         billing=billing.ravel(),
