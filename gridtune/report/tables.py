@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -273,7 +274,9 @@ def ranking_markdown(ranking: Ranking, *, limit: int | None = None) -> str:
     """
 
     def escaped(text: str) -> str:
-        return html.escape(text, quote=False).replace("|", "\\|").replace("*", "\\*")
+        # Tags, but not "<=".
+        text = re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", text)
+        return text.replace("|", "\\|").replace("*", "\\*")
 
     parts = []
     for heading, rows, columns, notes in _laid_out(ranking, limit):
