@@ -27,6 +27,12 @@ def is_url(text: str | Path) -> bool:
     return isinstance(text, str) and _SCHEME.match(text) is not None
 
 
+def user_cache() -> Path:
+    """Return gridtune's folder in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune"
+
+
 def as_local(url: str) -> Path | None:
     """Return the path of a `file://` URL; None of any other."""
     parts = urlsplit(url)

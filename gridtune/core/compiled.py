@@ -64,10 +64,10 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
-from numba.misc.appdirs import user_cache_dir
 
 import gridtune
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
+from gridtune.storage import user_cache
 from gridtune.types import IntArray
 
 
@@ -236,7 +236,7 @@ class KernelCache(FunctionCache):
 
         If that cannot be written, it is one in /tmp that nobody else can write.
         """
-        folder = Path(chosen) if chosen else Path(user_cache_dir("gridtune"), "kernels")
+        folder = Path(chosen) if chosen else user_cache() / "kernels"
         fallback = Path(tempfile.gettempdir(), f"gridtune-{os.getuid()}")
         for place in (folder, fallback):
             with suppress(OSError):

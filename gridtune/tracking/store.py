@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtune.errors import TrackingError, without_secrets
-from gridtune.storage import draft_of, skip_proxy_for_this_machine
+from gridtune.storage import draft_of, skip_proxy_for_this_machine, user_cache
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -149,7 +149,7 @@ def _make_database(path: Path) -> None:
 
     MLflow takes seconds to make one, so the first is kept in the user's cache and copied from then on.
     """
-    template = cache_folder() / f"mlflow-{version('mlflow')}.db"
+    template = user_cache() / f"mlflow-{version('mlflow')}.db"
     try:
         template.parent.mkdir(parents=True, exist_ok=True)
         with _alone(template):
@@ -173,12 +173,6 @@ def _make_template(template: Path) -> None:
             connection.execute("DELETE FROM experiments")
         connection.close()
         draft.replace(template)
-
-
-def cache_folder() -> Path:
-    """Return gridtune's folder in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune"
 
 
 def _client(uri: str) -> MlflowClient:

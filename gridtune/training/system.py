@@ -43,6 +43,7 @@ from gridtune.core.system import (
 )
 from gridtune.core.user_code.checksums import code_of
 from gridtune.errors import PolicyError, require_module
+from gridtune.storage import user_cache
 
 #: Environment variable for the folder of the checkpoints of cells; by default one in the user's cache.
 TRAININGS_VARIABLE = "GRIDTUNE_TRAININGS"
@@ -222,8 +223,7 @@ class Training(System):
 
     def checkpoint_of(self, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
         """Return where a cell leaves its last checkpoint; `is_complete` says whether it is there."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-        trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
+        trainings = Path(os.environ.get(TRAININGS_VARIABLE) or user_cache() / "trainings")
         folder = trainings / content_id(self.identity(parameters, seed, load))
         return folder / f"{parameters.iterations:06d}"
 

@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gridtune.errors import TraceError
-from gridtune.storage import Storage, as_local, draft_of, is_url, network_reason
+from gridtune.storage import Storage, as_local, draft_of, is_url, network_reason, user_cache
 
 _ARCHIVE = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
@@ -145,8 +145,7 @@ def cache_folder() -> Path:
     """Return the folder of downloaded logs: `$GRIDTUNE_CACHE_DIR`, else `gridtune` in the user's cache."""
     if folder := os.environ.get("GRIDTUNE_CACHE_DIR"):
         return Path(folder).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune" / "traces"
+    return user_cache() / "traces"
 
 
 def bundled_traces() -> dict[str, Path]:
