@@ -513,14 +513,17 @@ def _run_tracked(
     **options: Any,
 ) -> None:
     """Run a command, and track its answer if that is asked for."""
-    from gridtune.cli.tables import print_tracked
-    from gridtune.tracking.store import tracking_uri as checked
-    from gridtune.tracking.tracked import track_answer
+    store = None
+    if track or tracking_uri:
+        from gridtune.tracking.store import tracking_uri as checked
 
-    # A store that cannot be one is refused before the work.
-    store = checked(tracking_uri) if track or tracking_uri else None
+        # A store that cannot be one is refused before the work.
+        store = checked(tracking_uri)
     answered = function(**options)
     if store is not None:
+        from gridtune.cli.tables import print_tracked
+        from gridtune.tracking.tracked import track_answer
+
         asked = {key: value for key, value in options.items() if value not in (None, (), False)}
         question = click.get_current_context().command_path.partition(" ")[2]
         content, log, files, _ = answered
