@@ -267,8 +267,8 @@ def _replay(log: Workload, policy: Mapping[str, Any]) -> _Replayed:
 def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
     """Return whether a replay is another one if the log's clock began a year earlier.
 
-    A clock begins with the first job. So a job of no length and of a user of its own comes first: a week
-    before the others, or a year and a week.
+    The clock starts at the first job. A job without length, of another user, is added before the others:
+    one week before them, then 53 weeks.
     """
     jobs = log.take(np.concatenate([[0], np.arange(len(log))]))
     first = {"run_time": 0, "requested_processors": 1, "user": int(log.user.max()) + 1}

@@ -165,7 +165,7 @@ def test_ray_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_kernels_are_made_for_an_installation(tmp_path: Path) -> None:
-    """Of one cell here. A copy of the package finds what it made, for a user who has nothing."""
+    """It runs one cell here; a copy of the package then compiles nothing for a user with an empty cache."""
     package = tmp_path / "elsewhere" / "gridtune"
     shutil.copytree(Path(gridtune.__file__).parent, package, ignore=shutil.ignore_patterns("kernels"))
     (package / "cli" / "kernels.yaml").write_text("files: {}\ncells: [{system: gangs, drawn_jobs: 40}]\n")
