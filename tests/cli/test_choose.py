@@ -128,8 +128,8 @@ def test_it_says_what_to_use_its_gain_and_who_loses(
     }
     monkeypatch.setattr(choosing._Part, "judged", lambda *part: replace(judged(*part), **faked))
     assert str(chosen(log, tmp_path)) == (
-        "Use rollout instead of fcfs. Delay_index 3 instead of 4, 25 % less; on the last 1,920 jobs, which had "
-        "no part in the choice. Jobs of 3 users."
+        "Use rollout instead of fcfs. Delay_index 3 instead of 4, 25 % less; on the last 1,920 jobs, which "
+        "had no part in the choice. Jobs of 3 users."
     )
     faked["row"] = {"subject_to": "violated"}
     kept = chosen(log, tmp_path)
