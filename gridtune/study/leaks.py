@@ -1,7 +1,8 @@
 """Checks that a queue order knows nothing but what a scheduler may know, and decides the same every time.
 
-The source is read before it is run: it may do arithmetic with the fields of a job and no more. Then it is
-replayed under other futures, and in another process with another environment.
+The source is read before it is run: it may do arithmetic with the fields of a job and no more; a policy that
+decides may also keep what it has seen in itself. Then it is replayed under other futures, and in another
+process with another environment. The first replays of logs are judged, which no former one can help.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from gridtune.batch.metrics import evaluate
-from gridtune.batch.policies.expression import JobView
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.replay import simulate
 from gridtune.core.schedules.schedule import Schedule
@@ -46,21 +46,55 @@ _MODULES: Mapping[str, frozenset[str] | None] = {
     "__future__": None,
     "math": None,
     "typing": frozenset({"Any", "Final"}),
-    "gridtune": frozenset({"queue_order", "JobView"}),
+    "gridtune": frozenset({"queue_order", "JobView", "Policy"}),
+    "collections": frozenset({"deque", "defaultdict", "Counter"}),
+    "heapq": None,
+    "bisect": None,
+    "itertools": None,
+    **{
+        f"sklearn.{name}": None
+        for name in (
+            *("ensemble", "linear_model", "naive_bayes", "neighbors", "neural_network", "pipeline"),
+            *("preprocessing", "svm", "tree"),
+        )
+    },
     "numba": frozenset({"njit", "jit", "float64", "int64"}),
     "numpy": frozenset(
         name
         for name, value in vars(np).items()
         if isinstance(value, np.ufunc | float)
         or (isinstance(value, type) and issubclass(value, np.number))
-        or name in {"array", "clip", "interp", "where", "sum"}
+        or name in {"array", "asarray", "clip", "interp", "where", "sum", "cumsum", "argsort", "lexsort"}
+        or name in {"sort", "unique", "bincount", "searchsorted", "flatnonzero", "nonzero", "argmin"}
+        or name in {"argmax", "concatenate", "column_stack", "stack", "arange", "zeros", "ones", "full"}
+        or name in {"mean", "median", "quantile", "percentile", "std", "any", "all", "max", "min", "isin"}
+        or name in {"digitize", "dot", "average", "diff", "ndarray", "newaxis", "flip", "append"}
     ),
 }
 #: Built-in functions that reach beyond a policy's arguments.
 _BUILTINS = frozenset(
     {"open", "eval", "exec", "compile", "input", "print", "breakpoint", "getattr", "setattr", "delattr"}
     | {"globals", "locals", "vars", "dir", "id", "hash", "memoryview", "object", "type", "super", "help"}
+    | {"exit", "quit", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"}
 )
+#: Attributes that lead to frames, memory or files, or read other attributes by a text.
+_ATTRIBUTES = frozenset(
+    {"gi_frame", "gi_code", "cr_frame", "ag_frame", "tb_frame", "tb_next", "f_back", "f_locals", "f_globals"}
+    | {
+        "f_builtins",
+        "format",
+        "format_map",
+        "ctypes",
+        "data",
+        "base",
+        "tofile",
+        "dump",
+        "setflags",
+        "py_func",
+    }
+)
+#: A table of more numbers than this may hold answers to known logs.
+_MOST_NUMBERS = 1000
 #: Fields of logs and schedules that no scheduler knows.
 _FUTURE = frozenset({"run_time", "runtime", "end_time", "start_time", "actual_run_time"})
 #: Logs that a policy is tried on by default: generator, jobs, processors and load.
@@ -79,7 +113,7 @@ _FLOOR: Mapping[str, Mapping[str, Any]] = {
     "rollout, guard of 4 days": {"order": "rollout(objective=balanced, moves=60)", "guard": 345_600},
 }
 _CHECKS = {
-    "source": "the source does arithmetic with the fields of a job, and no more",
+    "source": "the source does arithmetic with what a scheduler sees, and no more",
     "load": "it is registered and compiles",
     "futures": "no decision changes with later events",
     "date": "a replay of each log a year later is the same",
@@ -115,6 +149,9 @@ class _SourceReader(ast.NodeVisitor):
         self._aliases: dict[str, str] = {}
         self._found: list[tuple[int, str]] = []
         self._local: list[set[str]] = []
+        #: Names of classes that derive from `gridtune.Policy`, and those of the instance in their methods.
+        self._policies: set[str] = set()
+        self._self: set[str] = set()
 
     def faults(self) -> list[str]:
         """Return the faults with their lines."""
@@ -126,6 +163,14 @@ class _SourceReader(ast.NodeVisitor):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     self._aliases[alias.asname or alias.name.partition(".")[0]] = alias.name
+            elif isinstance(node, ast.ImportFrom) and node.module == "gridtune":
+                self._policies |= {one.asname or one.name for one in node.names if one.name == "Policy"}
+            elif isinstance(node, ast.AsyncFunctionDef | ast.Await):
+                self._report(node, "is a coroutine, whose frame leads to the simulator's")
+        if sum(
+            isinstance(one, ast.Constant) and isinstance(one.value, float | int) for one in ast.walk(tree)
+        ) > (_MOST_NUMBERS):
+            self._report(tree, f"has more than {_MOST_NUMBERS:,} numbers, which may be answers to known logs")
         self.visit(tree)
         return [f"{self._source.file}:{line}: {text}" for line, text in sorted(set(self._found))]
 
@@ -158,11 +203,12 @@ class _SourceReader(ast.NodeVisitor):
             self._check_name(node, str(module), node.attr)
         else:
             self.visit(node.value)
-        if node.attr.startswith("_"):
-            self._report(node, f"uses the private attribute {node.attr}")
-        if node.attr in _FUTURE and node.attr not in JobView._fields:
+        own = isinstance(node.value, ast.Name) and node.value.id in self._self
+        if node.attr.startswith("__" if own else "_") or node.attr in _ATTRIBUTES:
+            self._report(node, f"uses the attribute {node.attr}")
+        if node.attr in _FUTURE and not self._policies:  # tables of a policy refuse it
             self._report(node, f"reads {node.attr}, which no scheduler knows")
-        if not isinstance(node.ctx, ast.Load):
+        if not isinstance(node.ctx, ast.Load) and not own:
             self._report(node, f"changes the attribute {node.attr}")
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -174,7 +220,33 @@ class _SourceReader(ast.NodeVisitor):
             self._report(node, f"uses {node.id}")
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._report(node, f"defines the class {node.name}; a policy is a function")
+        base = node.bases[0] if len(node.bases) == 1 and not node.keywords else None
+        module = self._aliases.get(ast.unparse(base.value)) if isinstance(base, ast.Attribute) else None
+        derives = isinstance(base, ast.Name) and base.id in self._policies
+        if not derives and not (
+            module == "gridtune" and isinstance(base, ast.Attribute) and base.attr == "Policy"
+        ):
+            self._report(node, f"defines the class {node.name}, which does not derive from gridtune.Policy")
+            return
+        self._policies.add(node.name)
+        for line in node.body:
+            if isinstance(line, ast.FunctionDef) and not (
+                line.name.startswith("__") and line.name != "__init__"
+            ):
+                self._self = {one.arg for one in line.args.args[:1]}
+                self.visit(line)
+                self._self = set()
+            elif isinstance(line, ast.Assign) and all(
+                isinstance(
+                    one, ast.Constant | ast.Tuple | ast.Name | ast.Store | ast.Load | ast.USub | ast.UnaryOp
+                )
+                for one in list(ast.walk(line))[1:]
+            ):
+                self.visit(line)
+            elif not (isinstance(line, ast.Expr | ast.Pass)):
+                self._report(line, f"has more in the class {node.name} than methods and constants")
+        for decorator in node.decorator_list:
+            self.visit(decorator)
 
     def visit_Global(self, node: ast.Global) -> None:
         self._report(node, f"changes the global {', '.join(node.names)}")
@@ -197,12 +269,19 @@ class _SourceReader(ast.NodeVisitor):
             and isinstance(one.targets[0], ast.Name)
             and isinstance(one.value, ast.List | ast.ListComp | ast.Call)
         }
-        self._local.append({name for name in made if stored.count(name) == 1})
+        own = {name for name in made if stored.count(name) == 1}
+        # Copies that a policy gets may be changed, and what it keeps helps no first replay.
+        own |= {*stored, *(one.arg for one in node.args.args)} if self._policies else set()
+        self._local.append(own)
         self.generic_visit(node)
         self._local.pop()
 
     def _is_own(self, node: ast.AST) -> bool:
-        """Return True for a variable that holds what its function has made."""
+        """Return True for a variable that holds what its function has made, and for parts of a policy."""
+        while self._self and isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Name) and node.id in self._self:
+            return True
         return isinstance(node, ast.Name) and bool(self._local) and node.id in self._local[-1]
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
@@ -214,8 +293,8 @@ class _SourceReader(ast.NodeVisitor):
         method = node.func if isinstance(node.func, ast.Attribute) else None
         if method is not None and method.attr in _CHANGING and not self._is_own(method.value):
             self._report(node, f"calls {ast.unparse(method)}, which changes what it is called on")
-        if any(keyword.arg == "out" for keyword in node.keywords):
-            self._report(node, "writes into an array by out=")
+        for name in {keyword.arg for keyword in node.keywords} & {"out", "memory"}:
+            self._report(node, f"writes by {name}=")
         self.generic_visit(node)
 
 
@@ -268,7 +347,7 @@ def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
     """Return whether a replay is another one if the log's clock began a year earlier.
 
     The clock starts at the first job. A job without length, of another user, is added before the others:
-    one week before them, then 53 weeks.
+    with them, so that submissions are those of the log, then 53 weeks before.
     """
     jobs = log.take(np.concatenate([[0], np.arange(len(log))]))
     first = {"run_time": 0, "requested_processors": 1, "user": int(log.user.max()) + 1}
@@ -277,7 +356,7 @@ def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
         columns[name][0] = value
     columns["submit_time"] += 53 * _WEEK
     starts = []
-    for weeks in (1, 53):
+    for weeks in (0, 53):
         columns["submit_time"][0] = columns["submit_time"][1] - weeks * _WEEK
         schedule = _replay(replace(jobs, columns={**jobs.columns, **columns}), policy).schedule
         starts.append(schedule.start_time[1:] - schedule.start_time[1])
@@ -544,9 +623,10 @@ def score(
     jobs = _read_logs(logs, seed)
     rules: dict[str, Any] = {"backfill": backfill, "guard": guard}
     rules |= {"predictor": predictor} if predictor else {}
-    checks = [*_checks(file, policy, order, rules, jobs, logs, seed)]
+    first: dict[str, _Replayed] = {}
+    checks = [*_checks(file, policy, order, rules, jobs, logs, seed, first)]
     checks += [Check(name, None, "not run") for name in list(_CHECKS)[len(checks) :]]
-    compared, took = ({}, None) if "order" not in rules else _compared(rules, jobs)
+    compared, took = ({}, None) if "order" not in rules else _compared(first, jobs)
     seconds = time.monotonic() - began
     drawn = None if logs else seed
     result = Score(policy, checks, rules.get("order"), compared, took, seconds, drawn, folder)
@@ -562,15 +642,17 @@ def _checks(
     jobs: Mapping[str, Workload],
     references: Sequence[str],
     seed: int,
+    replays: dict[str, _Replayed],
 ) -> Iterator[Check]:
-    """Yield the checks up to the first that makes others impossible; `rules` gets the order."""
+    """Yield the checks up to the first that makes others impossible; others get the order and replays."""
     faults = _source_faults(file) if file is not None else []
     yield Check("source", not faults, "; ".join(faults))
     if faults:
         return
     try:
         loaded = _loaded(file, policy, order)
-        first = {name: _replay(log, {**rules, "order": loaded}).digest for name, log in jobs.items()}
+        replays |= {name: _replay(log, {**rules, "order": loaded}) for name, log in jobs.items()}
+        first = {name: replay.digest for name, replay in replays.items()}
     except (GridtuneError, NumbaError) as fault:
         yield Check("load", False, str(fault).strip())
         return
@@ -581,7 +663,10 @@ def _checks(
     yield Check("futures", not changed, f"{changed} of {tried} futures change one")
     dated = [name for name, log in jobs.items() if _depends_on_date(log, rules)]
     yield Check("date", not dated, f"differs on {', '.join(dated)}" if dated else "the same")
-    again = {name: _replay(log, rules).digest for name, log in jobs.items()}
+    repeated = {name: _replay(log, rules) for name, log in jobs.items()}
+    again = {name: replay.digest for name, replay in repeated.items()}
+    for name, replay in repeated.items():  # now all is compiled
+        replays[name] = replace(replays[name], microseconds=replay.microseconds)
     yield Check("repeat", again == first, _differing(first, again))
     try:
         other = _replay_elsewhere([] if file is None else [file], rules, references, seed)
@@ -609,13 +694,13 @@ def _loaded(file: Path | None, policy: str, order: str | None) -> str:
 
 
 def _compared(
-    rules: Mapping[str, Any], jobs: Mapping[str, Workload]
+    first: Mapping[str, _Replayed], jobs: Mapping[str, Workload]
 ) -> tuple[dict[str, Mapping[str, Any]], float]:
-    """Return metrics of the policy and of the floor by log, and the microseconds for each job."""
+    """Return metrics of the policy's replays and of the floor by log, and the microseconds for each job."""
     logs: dict[str, Mapping[str, Any]] = {}
     times = []
     for name, log in jobs.items():
-        replays = {label: _replay(log, one) for label, one in {"this policy": rules, **_FLOOR}.items()}
+        replays = {"this policy": first[name], **{label: _replay(log, one) for label, one in _FLOOR.items()}}
         values = {label: evaluate(one.schedule, only=_METRICS) for label, one in replays.items()}
         logs[name] = {"jobs": len(log), "metrics": values}
         times.append(replays["this policy"].microseconds)
