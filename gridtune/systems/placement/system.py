@@ -10,17 +10,9 @@ import pyarrow as pa
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
+from gridtune.core.measures import Measure, read_metrics
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Count,
-    Measure,
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-    read_metrics,
-)
+from gridtune.core.system import Count, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.placement.cluster import GpuNodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
 from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place

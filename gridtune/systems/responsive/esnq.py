@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, create_model, model_validator
 
-from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
+from gridtune.core.measures import Measure
+from gridtune.core.system import Count, Streams, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters

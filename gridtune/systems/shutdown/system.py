@@ -9,18 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.core.measures import Measure, RenamedMetric
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Measure,
-    Outcome,
-    RenamedMetric,
-    Streams,
-    SuggestedSpace,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.system import Outcome, Streams, SuggestedSpace, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError, require_module
 from gridtune.systems.shutdown.metrics import (
     RENAMED_METRICS,

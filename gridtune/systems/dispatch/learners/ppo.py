@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.system import Measure, SystemParameters, Window
+from gridtune.core.measures import Measure
+from gridtune.core.system import SystemParameters, Window
 from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
