@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.columns import KWH, JobColumns
 from gridtune.batch.metrics.registry import MetricFunction
 from gridtune.core.usage import NodeState, NodeStates
 
@@ -34,37 +34,14 @@ def _area_weighted_response_bound(jobs: JobColumns) -> float:
     return (backlog + float(np.multiply(jobs.area, jobs.run, dtype=np.float64).sum()) / 2.0) / total
 
 
-#: Joules in a kilowatt hour, seconds in an hour and in a day.
-_KWH, _HOUR, _DAY = 3.6e6, 3600, 86_400
+#: Seconds in an hour and in a day.
+_HOUR, _DAY = 3600, 86_400
 
 
 def _of_nodes(jobs: JobColumns, compute: Callable[[NodeStates, int, int], float]) -> float:
     """Return a number that follows from the nodes' states in the window; NaN without either."""
     nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
     return math.nan if nodes is None or closes <= opens else compute(nodes, opens, closes)
-
-
-def _seconds(jobs: JobColumns) -> dict[NodeState, int]:
-    """Return the node-seconds in each state in the window; nothing without power states."""
-    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
-    if nodes is None or closes <= opens:
-        return {}
-    return {state: nodes.node_seconds(state, opens, closes) for state in NodeState}
-
-
-def _energies(jobs: JobColumns) -> dict[str, float]:
-    """Return the kWh spent in each state in the window; nothing without power states."""
-    nodes = jobs.schedule.nodes
-    if nodes is None or not jobs.once(_seconds):
-        return {}
-    seconds = {state.name.lower(): spent for state, spent in jobs.once(_seconds).items()}
-    spent = nodes.power.energy(**seconds, busy=jobs.busy(jobs.window) / nodes.cores_per_node)
-    return {state: joules / _KWH for state, joules in spent.items()}
-
-
-def _spent(jobs: JobColumns, *states: str) -> float:
-    energies = jobs.once(_energies)
-    return math.fsum(energies[state] for state in states) if energies else math.nan
 
 
 _WASTING = ("idle", "switching_on", "switching_off")
@@ -75,7 +52,7 @@ def _energy_to_always_on(jobs: JobColumns) -> float:
     def share(nodes: NodeStates, opens: int, closes: int) -> float:
         used, power = jobs.busy(jobs.window) / nodes.cores_per_node, nodes.power
         on = power.idle * nodes.nodes * (closes - opens) + (power.computing - power.idle) * used
-        return _spent(jobs, *_EVERY) * _KWH / on if on > 0 else math.nan
+        return jobs.spent(*_EVERY) * KWH / on if on > 0 else math.nan
 
     return _of_nodes(jobs, share)
 
@@ -94,7 +71,7 @@ def _energy_total_bound(jobs: JobColumns) -> float:
         edges = np.clip(np.append(use.times, closes), opens, closes)
         on = int((needed * np.diff(edges)).sum())
         used = jobs.busy(jobs.window) / nodes.cores_per_node
-        return (gaps + power.idle * on + (power.computing - power.idle) * used) / _KWH
+        return (gaps + power.idle * on + (power.computing - power.idle) * used) / KWH
 
     return _of_nodes(jobs, least)
 
@@ -111,20 +88,20 @@ def _switches_per_node_day(jobs: JobColumns) -> float:
 
 
 def _hours(jobs: JobColumns, *states: NodeState) -> float:
-    seconds = jobs.once(_seconds)
+    seconds = jobs.node_seconds
     return sum(seconds[state] for state in states) / _HOUR if seconds else math.nan
 
 
 #: Bounds and metrics of energy, by the names of `metrics.toml`.
 ENERGY: Mapping[str, MetricFunction] = {
     "area_weighted_response_bound": _area_weighted_response_bound,
-    "energy_total": lambda jobs: _spent(jobs, *_EVERY),
-    "energy_waste": lambda jobs: _spent(jobs, *_WASTING),
-    "energy_idle": lambda jobs: _spent(jobs, "idle"),
-    "energy_switching_on": lambda jobs: _spent(jobs, "switching_on"),
-    "energy_switching_off": lambda jobs: _spent(jobs, "switching_off"),
-    "energy_computing": lambda jobs: _spent(jobs, "computing"),
-    "energy_sleeping": lambda jobs: _spent(jobs, "sleeping"),
+    "energy_total": lambda jobs: jobs.spent(*_EVERY),
+    "energy_waste": lambda jobs: jobs.spent(*_WASTING),
+    "energy_idle": lambda jobs: jobs.spent("idle"),
+    "energy_switching_on": lambda jobs: jobs.spent("switching_on"),
+    "energy_switching_off": lambda jobs: jobs.spent("switching_off"),
+    "energy_computing": lambda jobs: jobs.spent("computing"),
+    "energy_sleeping": lambda jobs: jobs.spent("sleeping"),
     "energy_to_always_on": _energy_to_always_on,
     "energy_total_bound": _energy_total_bound,
     "switches_per_node_day": _switches_per_node_day,
