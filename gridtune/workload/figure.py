@@ -22,8 +22,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.describe import (
     WorkloadStatistics,
     describe_workload,
-    local_clock,
-    start_instant,
 )
 from gridtune.workload.workload import Workload
 
@@ -119,7 +117,7 @@ class _Panels:
 
     def _positions(self, axis: Axes, edges: IntArray) -> FloatArray:
         """Return where to plot instants: at their dates (UTC), else at days since the log's second 0."""
-        start = start_instant(self.workload)
+        start = self.workload.instant()
         if start is None:
             axis.set_xlabel("days since the log's second 0")
             return edges / _DAY
@@ -139,7 +137,7 @@ class _Panels:
 
     def arrivals_per_hour(self, axis: Axes) -> None:
         """Draw the submissions over the hours of a week, or of the log's own day."""
-        clock, hour, weekday = local_clock(self.workload)
+        clock, hour, weekday = self.workload.local_clock()
         if not self.statistics.arrivals_by_weekday:
             axis.bar(np.arange(24), self.statistics.arrivals_by_hour, color=_BLUE, width=0.9)
             axis.set(
