@@ -22,7 +22,7 @@ import numpy as np
 
 from gridtune.batch.metrics.classes import class_members
 from gridtune.core.schedules.schedule import JobState, Schedule
-from gridtune.core.usage import NodeState
+from gridtune.core.usage import NodeState, NodeStates
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -358,19 +358,24 @@ class JobColumns:
         later = np.searchsorted(self.all_submit, self.submit, side="right")
         return self.start - np.minimum(self.start, earliest[later])
 
+    @property
+    def nodes(self) -> NodeStates | None:
+        """The states of the nodes; None without power states, or in an empty window."""
+        return self.schedule.nodes if self.window[1] > self.window[0] else None
+
     @cached_property
     def node_seconds(self) -> dict[NodeState, int]:
         """The node-seconds in each state in the window; nothing without power states."""
-        nodes, (opens, closes) = self.schedule.nodes, self.window
-        if nodes is None or closes <= opens:
-            return {}
-        return {state: nodes.node_seconds(state, opens, closes) for state in NodeState}
+        nodes = self.nodes
+        return (
+            {} if nodes is None else {state: nodes.node_seconds(state, *self.window) for state in NodeState}
+        )
 
     @cached_property
     def _energies(self) -> dict[str, float]:
         """The kWh spent in each state in the window; nothing without power states."""
-        nodes = self.schedule.nodes
-        if nodes is None or not self.node_seconds:
+        nodes = self.nodes
+        if nodes is None:
             return {}
         seconds = {state.name.lower(): spent for state, spent in self.node_seconds.items()}
         spent = nodes.power.energy(**seconds, busy=self.busy(self.window) / nodes.cores_per_node)
