@@ -74,6 +74,10 @@ RENAMED = {
 }
 #: Options that are gone, by command: what to do instead.
 _REMOVED_OPTIONS = {
+    (
+        "choose",
+        "--budget",
+    ): "give --policies, a number of policies: seconds made the choice depend on the machine",
     ("list", "--system"): "give the name alone, as in `gridtune list metrics batch`",
     ("sweep", "--retry-failed"): "give `--retry all`",
     ("train", "--track"): "a training is tracked without it",
