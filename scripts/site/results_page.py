@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.page import _made_text, reproduction_markdown
+from gridtune.report.reproduction.page import reproduction_markdown
 from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced
 from gridtune.study.reproduction import _find_reproduction
 
@@ -89,7 +89,7 @@ def papers_table(reproductions: Iterable[Reproduced]) -> str:
         [
             f"[{reproduced.title}](studies/reproductions/{reproduced.name}.md)",
             reproduced.tally(),
-            _made_text(reproduced),
+            reproduced.made,
         ]
         for reproduced in reproductions
     ]
