@@ -8,6 +8,7 @@ import pytest
 
 import gridtune as gt
 from gridtune.batch.policies.queue_order import ORDERS
+from gridtune.batch.policies.reading import source_faults
 from gridtune.study import leaks
 from tests.study.score_cases import CHEATS, HONEST, source_of
 
@@ -50,7 +51,7 @@ def test_a_cheat_is_found(logs: list[str], name: str) -> None:
 def test_the_source_of_an_honest_policy_is_accepted(tmp_path: Path, name: str) -> None:
     path = tmp_path / "policy.py"
     path.write_text(source_of(HONEST[name], {}))
-    assert leaks._source_faults(path) == []
+    assert source_faults(path) == []
 
 
 @pytest.mark.slow

@@ -48,21 +48,20 @@ _DECLARED = "__gridtune_files__"
 _ALL_DECLARED: set[Path] = set()
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "open":
-        return
-    file, _, flags = arguments
-    reads = flags & (os.O_WRONLY | os.O_RDWR) == 0
-    if reads and isinstance(file, str | bytes | os.PathLike):
-        one = _RECORD.get()
-        for record in _WATCH if one is None else (one,):
-            record(os.fsdecode(file), sys._getframe(1))
-
-
 @cache
 def _install_hook() -> None:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open":
+            return
+        file, _, flags = arguments
+        reads = flags & (os.O_WRONLY | os.O_RDWR) == 0
+        if reads and isinstance(file, str | bytes | os.PathLike):
+            one = _RECORD.get()
+            for record in _WATCH if one is None else (one,):
+                record(os.fsdecode(file), sys._getframe(1))
+
     # Once: a hook cannot be removed.
-    sys.addaudithook(_hook)
+    sys.addaudithook(hook)
 
 
 @contextmanager
