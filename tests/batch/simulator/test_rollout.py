@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order
-from gridtune.batch.policies.rollout import OBJECTIVES, Rollout, get_order
+from gridtune.batch.policies.rollout import OBJECTIVES, WINDOWS, Rollout, get_order
 from gridtune.errors import PolicyError, SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
 
@@ -37,9 +37,15 @@ PORTFOLIOS = [None, "fcfs | saf", "sjf | fair-user | test-no-formula | walltime 
     moves=st.sampled_from([0, 0, 1, 7, 60]),
     guard=st.sampled_from([None, None, 0, 3, 10]),
     kill=st.booleans(),
+    window_by=st.sampled_from(WINDOWS),
+    backlog=st.sampled_from([0, 0, 50, 100, 300]),
+    arrivals=st.sampled_from([0, 0, 3, 40]),
 )
-def test_kernel_equals_twin(objective, portfolio, workload, backfill, window, moves, guard, kill):
+def test_kernel_equals_twin(
+    objective, portfolio, workload, backfill, window, moves, guard, kill, window_by, backlog, arrivals
+):
     options = f"objective={objective}, window={window}, moves={moves}"
+    options += f", window_by={window_by}, backlog={backlog}, arrivals={arrivals}"
     order = f"rollout({options}{f', portfolio={portfolio}' if portfolio else ''})"
     settings_ = {"order": order, "backfill": backfill, "guard": guard, "kill": kill}
     schedule = gt.simulate(workload, **settings_)
@@ -47,7 +53,15 @@ def test_kernel_equals_twin(objective, portfolio, workload, backfill, window, mo
     np.testing.assert_array_equal(schedule.start_time, reference_starts(workload, **settings_))
 
 
-@pytest.mark.parametrize("order", ["rollout(window=8)", "rollout(objective=balanced, window=12, moves=20)"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "rollout(window=8)",
+        "rollout(objective=balanced, window=12, moves=20)",
+        "rollout(objective=balanced, window=12, moves=20, window_by=orders)",
+        "rollout(objective=index, window=12, moves=20, window_by=orders, backlog=100, arrivals=20)",
+    ],
+)
 def test_a_long_queue_equals_the_twin(order):
     # More jobs wait than the window has, and many are moved within it.
     workload = gt.generate_workload("lublin", jobs=90, seed=5, processors=32, load=3.0)
