@@ -42,8 +42,6 @@ ROLLOUTS: dict[str, Mapping[str, Any]] = {
     "wait": {"order": "rollout(moves=60)", "guard": 4 * DAY},
     "by area": {"order": "rollout(objective=area, moves=60)"},
 }
-#: Seconds in which all policies are tried.
-BUDGET = 36_000.0
 #: Columns of `delay_of`.
 AREA, J = 1, 3
 
@@ -73,13 +71,6 @@ class Comparison:
         change = 100 * self.value[name][column] / self.value[other][column] - 100
         return f"{change:+.1f} [{low:+.0f}, {high:+.0f}]"
 
-    def ahead(self, name: str, rule: str) -> str:
-        """Return whether a policy is ahead of a rule in slowdown and in response, and surely so."""
-        if not (self.value[name][:2] < self.value[rule][:2]).all():
-            return "no"
-        ratios = self.resampled[name][:, :2] / self.resampled[rule][:, :2]
-        return "surely" if (np.quantile(ratios, 0.975, axis=0) < 1).all() else "yes"
-
 
 def table(heads: list[str], rows: list[list[str]]) -> None:
     """Print a table."""
@@ -106,8 +97,6 @@ def report(comparisons: list[Comparison]) -> None:
         ]
         changes = [[rule, *(one.change(name, rule) for one in comparisons)] for rule in RULES]
         table([f"{name}: change of J, %", *heads], [best, *changes])
-        both = [[rule, *(one.ahead(name, rule) for one in comparisons)] for rule in RULES]
-        table([f"{name}: ahead in slowdown and response", *heads], both)
     responses = [f"{one.change('by area', one.best(AREA), AREA)}: {one.best(AREA)}" for one in comparisons]
     table(["by area: change of response, %", *heads], [["the best in hindsight", *responses]])
     for one in comparisons:
@@ -125,7 +114,7 @@ def compared(text: str, choices: Path | None) -> Comparison:
     if choices is None:
         return Comparison(label, log)
     folder = choices / label.replace(" ", "-").replace("/", "-")
-    choice = choose(log, out=folder, budget=BUDGET, say=print, executor="inline")
+    choice = choose(log, out=folder, say=print, executor="inline")
     if choice.left_out:
         print(f"{label}: not tried: {', '.join(choice.left_out)}")
     # Also where the rest does not confirm it, and `choose` keeps the baseline.

@@ -87,7 +87,7 @@ def test_a_job_whose_results_would_go_away_is_refused(script: str, tmp_path: Pat
             "tau",
             marks=pytest.mark.slow,
         ),
-        ("provisioning_tradeoff", ["--tasks", "10"], "alpha"),
+        pytest.param("provisioning_tradeoff", ["--tasks", "10"], "alpha", marks=pytest.mark.slow),
         ("provisioning_moga", ["--plans", "20"], "population"),
     ],
 )

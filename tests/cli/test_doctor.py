@@ -157,6 +157,7 @@ def test_a_results_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_ray_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
     code, findings = examined(capsys, "--full")
     assert code == 0, findings

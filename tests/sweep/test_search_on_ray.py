@@ -50,6 +50,7 @@ def test_any_number_of_workers_gives_the_same_table(strategy: str, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 def test_workers_that_die_cost_no_cell_and_change_no_proposal(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "dimensions": {"x": {"uniform": [0, 10]}, "kind": {"choice": ["good", "dies-once"]}},

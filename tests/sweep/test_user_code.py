@@ -44,7 +44,7 @@ METRIC = """
 """
 SYSTEM = """
     import gridtune as gt
-    from gridtune.core.system import Measure
+    from gridtune.core.measures import Measure
 
     class Parameters(gt.SystemParameters):
         x: float = {default}

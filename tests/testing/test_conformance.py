@@ -136,6 +136,7 @@ class TestShutdown(SystemConformance):
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestShutdownPPO(SystemConformance):
     system = "shutdown/ppo"
     example: ClassVar = {**DAYS, "iterations": 1, "environments": 2, "steps": 48}

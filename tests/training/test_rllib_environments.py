@@ -50,7 +50,7 @@ def test_every_environment_is_trained_in() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name.startswith(("Shutdown", "Dispatch")) else pytest.mark.slow)
+        pytest.param(name, marks=() if name.startswith("Dispatch") else pytest.mark.slow)
         for name in ENVIRONMENTS
     ],
 )

@@ -155,6 +155,7 @@ def test_trainings_of_a_sweep_leave_curves_and_policies(store_uri, tmp_path, mon
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_values_of_a_grid_site_are_those_of_its_cells(cluster, tmp_path) -> None:
     jobs = {"trace": "egee", "first": 240}
     parameters = {**jobs, "neurons": 10, "held_out": 0, "iterations": 2}

@@ -76,7 +76,11 @@ def columns_of(workload):
 
 @pytest.mark.parametrize(
     ("predictor", "futures"),
-    [("last-two", 154), pytest.param("template", 154, marks=pytest.mark.slow), ("early-end", 28)],
+    [
+        ("last-two", 154),
+        pytest.param("template", 154, marks=pytest.mark.slow),
+        pytest.param("early-end", 28, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize(
     "policy",
@@ -196,6 +200,7 @@ for order in ("walltime * (1 - early_end)", "rollout(durations=predicted)"):
 """
 
 
+@pytest.mark.slow
 def test_processes_agree():
     outputs = {
         subprocess.run(

@@ -41,6 +41,7 @@ def expect_equal(algorithm, arrays):
         assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tmp_path) -> None:
     algorithm = config_of().build_algo()
     algorithm.train()
