@@ -321,11 +321,11 @@ def new_waiting(
         orders.append(order if formula is None else QueueOrder(order.name, formula, order.description))
     scores = [compile_score(order) for order in orders]
     objective, predicted = OBJECTIVES.index(policy.objective), policy.durations == "predicted"
-    by_orders, guard = policy.window_by == WINDOWS[1], inputs.guard[0]
-    state = (0, len(orders), policy.window, objective, policy.moves, predicted)
-    state = (*state, by_orders, policy.backlog, policy.arrivals, guard)
+    by_orders = policy.window_by == WINDOWS[1]
+    counts = (0, len(orders), policy.window, objective, policy.moves, predicted)
+    extras = (by_orders, policy.backlog, policy.arrivals, int(inputs.guard[0]))
     waiting = Waiting(
-        np.array(state, _STATE),
+        np.array(counts + extras, _STATE),
         tuple(scores + scores[:1] * (MOST_ORDERS - len(scores))),  # of one length: kernels are compiled once
         inputs,
         np.empty(jobs, np.int32),
