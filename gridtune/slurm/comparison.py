@@ -62,6 +62,7 @@ MODELLED_FACTS = (
         "accounts",
         "priorities",
         "node_wishes",
+        "switches",
     ),
 )
 

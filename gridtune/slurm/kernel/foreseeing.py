@@ -13,9 +13,9 @@ from gridtune.slurm.kernel.placing import (
     are_many,
     choose,
     has,
+    measure_node,
     measure_room,
     note_gpus,
-    room_of,
     share,
 )
 from gridtune.slurm.kernel.preempting import fit, free_of_preemptable, goes, is_candidate, leave_to
@@ -190,13 +190,12 @@ def _take_away(world, record, avail, other):
         later.gpus[node] += world.jobs.gpus[other]
         if has(avail, 0, node) and has(records.able, records.kind[record], node):
             before = room[node]
-            room[node] = room_of(world, later, record, node)
+            measure_node(world, later, record, node)
             state.room_cpus += room[node] - before
             state.room_most = max(state.room_most, room[node])
-            if room[node] > 0:
-                state.room_nodes += before == 0
-                if gpus > 0:
-                    note_gpus(world, later, node)
+            state.room_nodes += room[node] > 0 and before == 0
+            if gpus > 0 and world.scratch.alone[node] > 0:
+                note_gpus(world, later, node)
 
 
 @kernel()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.versions import FIRST_NODE, SHOWN_CPUS
+from gridtune.slurm.versions import COUNTED_TASKS, FEWER_NODES, FIRST_NODE, FREE_SWITCHES, SHOWN_CPUS
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -107,20 +107,39 @@ def note_gpus(world, free, node):
     near[node] = min(255, free.gpus[node]) - HEAVIER * (near[node] < 0)
 
 
+@kernel(forceinline=True)
+def _patience(world, job):
+    """Return 1 if a job still waits for few switches, 2 if it also looks at processors that others have."""
+    if world.jobs.switches[job] == 0 or world.state.clock >= world.jobs.patience[job]:
+        return 0
+    return 2 if world.rules.release < FREE_SWITCHES or world.rules.suspending else 1
+
+
+@kernel(forceinline=True)
+def measure_node(world, free, record, node):
+    """Write the processors that a node can give to a job into `scratch.room` and `scratch.alone`."""
+    scratch, records = world.scratch, world.records
+    scratch.room[node] = scratch.alone[node] = room_of(world, free, record, node)
+    if _patience(world, records.job[record]) == 2 and not records.whole[record]:
+        kept, free.cpus[node] = free.cpus[node], world.nodes.cpus[node]
+        scratch.alone[node] = room_of(world, free, record, node)
+        free.cpus[node] = kept
+
+
 @kernel()
 def measure_room(world, free, record, nodes):
     """Write into `scratch.room` the processors that each node of a bitmap can give to a job."""
-    room, records = world.scratch.room, world.records
+    room, alone, records = world.scratch.room, world.scratch.alone, world.records
     kind, gpus = records.kind[record], world.jobs.gpus[records.job[record]]
     for node in range(world.rules.nodes):
-        room[node] = 0
+        room[node] = alone[node] = 0
     for w in range(world.rules.words):
         word, node = nodes[w] & records.able[kind + w], w * 64
         while word != 0:
             if word & _BIT != 0:
-                room[node] = room_of(world, free, record, node)
+                measure_node(world, free, record, node)
                 world.scratch.idle[node] = free.cpus[node]
-                if gpus > 0 and room[node] > 0:
+                if gpus > 0 and alone[node] > 0:
                     note_gpus(world, free, node)
             word >>= _BIT
             node += 1
@@ -136,16 +155,25 @@ def are_many(world, bitmap, enough):
 
 
 @kernel()
-def choose(world, job):
+def choose(world, job, waits=True):
     """Choose nodes by `scratch.room`; return how many `scratch.chosen` has, ascending; 0 if they do not do.
 
-    Where small nodes lead to a dead end, they are left out, the smallest first.
+    Where small nodes lead to a dead end, they are left out, the smallest first. A job that waits for a number
+    of switches gets none on more of them.
     """
+    patience = _patience(world, job) if waits else 0
+    if patience == 2 and _choose_among(world, job, world.scratch.alone, True) == 0:
+        return 0
+    return _choose_among(world, job, world.scratch.room, patience > 0)
+
+
+@kernel()
+def _choose_among(world, job, room, patient):
     nodes, jobs, scratch = world.nodes, world.jobs, world.scratch
     left, cpus = scratch.left, jobs.tasks[job] * jobs.cpus_per_task[job]
     count, total, largest, size = 0, 0, 0, world.rules.nodes
     for node in range(size):
-        left[node] = scratch.room[node]
+        left[node] = room[node]
         if left[node] > 0:
             count += 1
             total += left[node]
@@ -164,10 +192,16 @@ def choose(world, job):
         return _first_node(world, job, cpus)
     while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job, 0, size):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
-        if world.rules.least_loaded:
+        if world.rules.least_loaded or jobs.spread[job]:
             taken = _by_load(world, job, cpus, most)
         elif world.rules.leaves > 0 and not jobs.contiguous[job]:
-            taken = _by_switch(world, job, cpus, most)
+            need = jobs.wanted_nodes[job]
+            taken = _by_switch(world, job, need, cpus, most)
+            while patient and taken > 0 and _are_apart(world, job):
+                need -= 1
+                if need < jobs.least_nodes[job] or world.rules.release < FEWER_NODES:
+                    return 0
+                taken = _by_switch(world, job, need, cpus, most)
         else:
             taken = _by_order(world, job, cpus, most)
         if taken > 0:
@@ -183,6 +217,15 @@ def choose(world, job):
                 count -= 1
                 total -= smallest
     return 0
+
+
+@kernel()
+def _are_apart(world, job):
+    """Tell whether the nodes chosen have more switches than a job asks for."""
+    count = 0
+    for leaf in range(world.rules.leaves):
+        count += world.scratch.leaf_used[leaf]
+    return count > world.jobs.switches[job]
 
 
 @kernel(forceinline=True)
@@ -245,9 +288,8 @@ def fits_better(enough, size, best_enough, best_size):
 
 
 @kernel()
-def _by_switch(world, job, cpus, most):
+def _by_switch(world, job, need, cpus, most):
     """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
-    need = world.jobs.wanted_nodes[job]
     spare = need - world.jobs.least_nodes[job]
     nodes, scratch, size, leaves = world.nodes, world.scratch, world.rules.nodes, world.rules.leaves
     left, weight = scratch.left, scratch.weight
@@ -288,8 +330,9 @@ def _by_switch(world, job, cpus, most):
             if leaf_nodes[leaf] == 0:
                 continue
             enough = leaf_nodes[leaf] >= need - spare and leaf_cpus[leaf] >= cpus
+            # Those that it has nodes of already come first, in order.
             better = best < 0 or used[leaf] > used[best]
-            if not better and used[leaf] == used[best]:
+            if not better and used[leaf] + used[best] == 0:
                 better = fits_better(enough, leaf_nodes[leaf], best_enough, leaf_nodes[best])
             if better:
                 best, best_enough = leaf, enough
@@ -354,7 +397,10 @@ def _by_order(world, job, cpus, most):
 
 @kernel()
 def _by_load(world, job, cpus, most):
-    """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+    """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first.
+
+    A job that is spread takes them in order.
+    """
     scratch, whole, need = world.scratch, world.nodes.cpus, world.jobs.wanted_nodes[job]
     spare, left, weight, idle = need - world.jobs.least_nodes[job], scratch.left, scratch.weight, scratch.idle
     taken = 0
@@ -364,6 +410,7 @@ def _by_load(world, job, cpus, most):
             if left[node] <= 0:
                 continue
             emptier = best >= 0 and idle[node] * whole[best] > idle[best] * whole[node]
+            emptier = emptier and not world.jobs.spread[job]
             if best < 0 or weight[node] < weight[best] or (weight[node] == weight[best] and emptier):
                 best = node
         if best < 0:
@@ -386,6 +433,8 @@ def share(world, free, record, count):
     nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
     job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
     left, each = jobs.tasks[job], jobs.cpus_per_task[job]
+    if world.rules.release < COUNTED_TASKS:
+        left = max(left, count * jobs.tasks_per_node[job])
     for i in range(count):
         cpus[i] = nodes.cpus[chosen[i]] if records.whole[record] else 0
         scratch.charged[i] = cpus[i]
