@@ -125,7 +125,8 @@ class Replay:
                 (part.job, self.state.billed(part), part.start, 1 << 60)
                 for part in self.state.running.values()
             ]
-            self.state.ticked = self.next_tick
+            if self.run.cluster.priorities.multifactor:
+                self.state.ticked = self.next_tick
             self.priority.tick(self.next_tick, intervals)
             for job in self.waiting | set(self.back):
                 self.store(job, self.next_tick)

@@ -371,7 +371,9 @@ class Reference(Release):
                     cpus -= self.take(request, room, node, need - spare, cpus)
                     need, most = need - 1, most - 1
             offered = [n for n in room if self.weight(n) == weight]
-            if len(offered) >= need - spare and sum(room[n] for n in offered) >= cpus:
+            heavier = any(self.weight(n) > weight for n in room)
+            asked = need if heavier and self.holds_since(23_02_00) else need - spare
+            if len(offered) >= asked and sum(room[n] for n in offered) >= cpus:
                 break
         else:
             return None
@@ -386,7 +388,8 @@ class Reference(Release):
                     best = i
                     continue
                 enough = [
-                    len(leaves[k]) >= need - spare and sum(room[n] for n in leaves[k]) >= cpus
+                    len(leaves[k]) >= need
+                    and (sum(room[n] for n in leaves[k]) >= cpus or not self.holds_since(23_02_00))
                     for k in (i, best)
                 ]
                 if used[i] or used[best]:
@@ -669,7 +672,11 @@ class Reference(Release):
 
     def part_on(self, job, partition, nodes, now, evenly=False):
         """Return a job's part of the nodes on which it is known to have started, all nodes alike or as chosen."""
-        free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
+        # Which switch comes first may depend on nodes that were not chosen.
+        avail = self.available & self.part_nodes[partition] & ~self.completing
+        free, chosen = self.fit(self.free, self.running, job, partition, avail, now)
+        if evenly or chosen != nodes:
+            free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
         if evenly:
             self.most_of = {}
         return self.share(self.free if chosen is None else free, job, partition, nodes, now)

@@ -15,7 +15,6 @@ from gridtune.slurm.kernel.placing import (
     has,
     measure_node,
     measure_room,
-    note_gpus,
     share,
 )
 from gridtune.slurm.kernel.preempting import fit, free_of_preemptable, goes, is_candidate, leave_to
@@ -177,7 +176,7 @@ def _may_do(world, record):
 def _take_away(world, record, avail, other):
     """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
     running, records, later, state = world.running, world.records, world.later, world.state
-    room, gpus = world.scratch.room, world.jobs.gpus[records.job[record]]
+    room = world.scratch.room
     if world.rules.suspending:
         world.suspension.gone[other] = state.tests
     for k in range(running.begin[other], running.begin[other] + running.parts[other]):
@@ -194,8 +193,6 @@ def _take_away(world, record, avail, other):
             state.room_cpus += room[node] - before
             state.room_most = max(state.room_most, room[node])
             state.room_nodes += room[node] > 0 and before == 0
-            if gpus > 0 and world.scratch.alone[node] > 0:
-                note_gpus(world, later, node)
 
 
 @kernel()

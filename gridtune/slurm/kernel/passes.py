@@ -133,25 +133,22 @@ def _reserves_nothing(world, record, now):
 
 
 @kernel()
-def _cancel_late(world, record, now):
-    """Cancel a job that could not end by its deadline any more; return whether it was."""
+def _limit_until(world, record, now):
+    """Return the time limit asked for, cut at the job's deadline in whole minutes.
+
+    A job that could not end by then any more is cancelled: -1.
+    """
     running, state, job = world.running, world.state, world.records.job[record]
-    if now + world.jobs.least_time[job] <= world.jobs.deadline[job]:
-        return False
+    left = world.jobs.deadline[job] - now
+    if left >= world.jobs.least_time[job]:
+        return min(world.records.full[record], left - left % 60)
     world.waiting[job] = 0
     running.record[job], running.parts[job] = record, 0
     running.start[job] = running.real_end[job] = now
     world.preemption.gone[state.gone] = job
     state.gone += 1
     state.started += 1
-    return True
-
-
-@kernel(forceinline=True)
-def _until_deadline(world, record, now):
-    """Return the time limit asked for, cut at the job's deadline; whole minutes."""
-    left = world.jobs.deadline[world.records.job[record]] - now
-    return min(world.records.full[record], left - left % 60)
+    return -1
 
 
 @kernel()
@@ -167,7 +164,7 @@ def main_pass(world, now, depth):
     if depth == NEVER and world.rules.release >= PURGED_LATE:
         for position in range(state.waiting):
             if world.waiting[records.job[world.order[position]]]:
-                _cancel_late(world, world.order[position], now)
+                _limit_until(world, world.order[position], now)
     looked = 0
     for position in range(state.waiting):
         record = world.order[position]
@@ -178,9 +175,9 @@ def main_pass(world, now, depth):
             break
         looked += 1
         if world.failed[partition] == 0:
-            if _cancel_late(world, record, now):
+            limit = _limit_until(world, record, now)
+            if limit < 0:
                 continue
-            limit = _until_deadline(world, record, now)
             for w in range(words):
                 usable[w] = avail[w] & world.partitions[partition * words + w]
             count, held = 0, too_many(world, record, 0)
@@ -289,7 +286,7 @@ def backfill_pass(world, now):
         if too_many(world, record, 0) or too_many(world, record, -1):
             _reject(world, record)
             continue
-        if _cancel_late(world, record, now):
+        if _limit_until(world, record, now) < 0:
             before += 1
             continue
         planned = state.planned
@@ -333,15 +330,17 @@ def _plan_from(world, record, form, now, now_only):
                 break
             begin = later
             continue
-        start = max(start, begin)
+        start, completing = max(start, begin), False
+        gather(world, count, world.picked)
+        for w in range(rules.words):
+            completing |= world.picked[w] & world.completing[w] != 0
         dated = rules.release >= DATED_TESTS and start > now
         if dated and start <= reach and not now_only:
-            gather(world, count, world.picked)
             low, high = _slice_ends(world, start, records.limit[record])
             if overlaps(world, low, high):
                 begin = start if start > begin else start + rules.bf_resolution
                 continue
-        if start <= now and _is_completing(world, count):
+        if start <= now and completing:
             start, later = now + 1, 0
         if start <= now:
             if _start_planned(world, record, count, now):
@@ -353,7 +352,6 @@ def _plan_from(world, record, form, now, now_only):
             begin = later
             continue
         low, high = _slice_ends(world, start, records.limit[record])
-        gather(world, count, world.picked)
         if not dated and start <= reach and overlaps(world, low, high):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
@@ -405,7 +403,7 @@ def _longest_limit(world, record, count, now):
     least = world.jobs.time_min[world.records.job[record]]
     if world.records.limit[record] < world.records.full[record] and world.rules.release < LONGEST_LIMITS:
         return world.records.limit[record]
-    limit = _until_deadline(world, record, now)
+    limit = _limit_until(world, record, now)
     if least == 0:
         return limit
     gather(world, count, world.picked)
@@ -505,12 +503,3 @@ def _are_ever_many(world, record, now):
             return 1
         begin = later
     return 0
-
-
-@kernel()
-def _is_completing(world, count):
-    """Tell whether a node chosen had a job that was killed this second."""
-    completing = False
-    for i in range(count):
-        completing = completing or has(world.completing, 0, world.scratch.chosen[i])
-    return completing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.versions import COUNTED_TASKS, FEWER_NODES, FIRST_NODE, FREE_SWITCHES, SHOWN_CPUS
+from gridtune.slurm.versions import COUNTED_TASKS, FIRST_NODE, FREE_SWITCHES, SHOWN_CPUS, SWITCH_CPUS
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -101,13 +101,6 @@ def room_of(world, free, record, node):
 
 
 @kernel(forceinline=True)
-def note_gpus(world, free, node):
-    """Note a node's free GPUs: it goes before nodes with fewer. One that is completing stays heavy."""
-    near = world.nodes.near
-    near[node] = min(255, free.gpus[node]) - HEAVIER * (near[node] < 0)
-
-
-@kernel(forceinline=True)
 def _patience(world, job):
     """Return 1 if a job still waits for few switches, 2 if it also looks at processors that others have."""
     if world.jobs.switches[job] == 0 or world.state.clock >= world.jobs.patience[job]:
@@ -117,30 +110,33 @@ def _patience(world, job):
 
 @kernel(forceinline=True)
 def measure_node(world, free, record, node):
-    """Write the processors that a node can give to a job into `scratch.room` and `scratch.alone`."""
-    scratch, records = world.scratch, world.records
+    """Write the processors that a node can give to a job into `scratch.room` and `scratch.alone`.
+
+    A job with GPUs prefers nodes with more free ones, from then on, but not those that are completing.
+    """
+    scratch, near, job = world.scratch, world.nodes.near, world.records.job[record]
     scratch.room[node] = scratch.alone[node] = room_of(world, free, record, node)
-    if _patience(world, records.job[record]) == 2 and not records.whole[record]:
+    if _patience(world, job) == 2 and not world.records.whole[record]:
         kept, free.cpus[node] = free.cpus[node], world.nodes.cpus[node]
         scratch.alone[node] = room_of(world, free, record, node)
         free.cpus[node] = kept
+    if world.jobs.gpus[job] > 0 and scratch.alone[node] > 0:
+        near[node] = min(255, free.gpus[node]) - HEAVIER * (near[node] < 0)
 
 
 @kernel()
 def measure_room(world, free, record, nodes):
     """Write into `scratch.room` the processors that each node of a bitmap can give to a job."""
-    room, alone, records = world.scratch.room, world.scratch.alone, world.records
-    kind, gpus = records.kind[record], world.jobs.gpus[records.job[record]]
+    records = world.records
+    kind = records.kind[record]
     for node in range(world.rules.nodes):
-        room[node] = alone[node] = 0
+        world.scratch.room[node] = world.scratch.alone[node] = 0
     for w in range(world.rules.words):
         word, node = nodes[w] & records.able[kind + w], w * 64
         while word != 0:
             if word & _BIT != 0:
                 measure_node(world, free, record, node)
                 world.scratch.idle[node] = free.cpus[node]
-                if gpus > 0 and alone[node] > 0:
-                    note_gpus(world, free, node)
             word >>= _BIT
             node += 1
 
@@ -199,7 +195,7 @@ def _choose_among(world, job, room, patient):
             taken = _by_switch(world, job, need, cpus, most)
             while patient and taken > 0 and _are_apart(world, job):
                 need -= 1
-                if need < jobs.least_nodes[job] or world.rules.release < FEWER_NODES:
+                if need < jobs.least_nodes[job] or world.rules.release < SWITCH_CPUS:
                     return 0
                 taken = _by_switch(world, job, need, cpus, most)
         else:
@@ -294,7 +290,7 @@ def _by_switch(world, job, need, cpus, most):
     nodes, scratch, size, leaves = world.nodes, world.scratch, world.rules.nodes, world.rules.leaves
     left, weight = scratch.left, scratch.weight
     leaf_nodes, leaf_cpus, used = scratch.leaf_nodes, scratch.leaf_cpus, scratch.leaf_used
-    taken, before, least = 0, -_HEAVIEST, 0
+    taken, before, least, old = 0, -_HEAVIEST, 0, world.rules.release < SWITCH_CPUS
     for leaf in range(leaves):
         used[leaf] = 0
     while True:
@@ -306,15 +302,18 @@ def _by_switch(world, job, need, cpus, most):
             return 0
         for leaf in range(leaves):
             leaf_nodes[leaf] = leaf_cpus[leaf] = 0
-        offered, offered_cpus = 0, 0
+        offered, offered_cpus, heavier = 0, 0, False
         for node in range(size):
+            heavier = heavier or (left[node] > 0 and weight[node] > least)
             if left[node] > 0 and weight[node] == least:
                 offered += 1
                 offered_cpus += left[node]
                 if nodes.leaf[node] >= 0:
                     leaf_nodes[nodes.leaf[node]] += 1
                     leaf_cpus[nodes.leaf[node]] += left[node]
-        if offered >= need - spare and offered_cpus >= cpus:
+        # Later releases look for as many as it asks for at most, while there are others.
+        asked = need if heavier and not old else need - spare
+        if offered >= asked and offered_cpus >= cpus:
             break
         # What is lighter does not do by itself and is taken whole.
         for node in range(size):
@@ -329,7 +328,7 @@ def _by_switch(world, job, need, cpus, most):
         for leaf in range(leaves):
             if leaf_nodes[leaf] == 0:
                 continue
-            enough = leaf_nodes[leaf] >= need - spare and leaf_cpus[leaf] >= cpus
+            enough = leaf_nodes[leaf] >= need and (leaf_cpus[leaf] >= cpus or old)
             # Those that it has nodes of already come first, in order.
             better = best < 0 or used[leaf] > used[best]
             if not better and used[leaf] + used[best] == 0:
