@@ -24,8 +24,8 @@ SHOWN_CPUS = 23_02_00
 SUBACCOUNTS = 23_02_00
 #: Nodes of equal settings are one record; before, those of a line of slurm.conf are.
 MERGED_NODES = 23_02_00
-#: The processors of a switch count where switches are compared. A job of several numbers of nodes looks for the
-#: most, and takes fewer to be on as many switches as it asks for.
+#: The processors of a switch count where switches are compared. A job of several numbers of nodes looks for
+#: the most, and takes fewer to be on as many switches as it asks for.
 SWITCH_CPUS = 23_02_00
 #: Plans of an array are at most as many as tasks may still run at a time; before, as tasks are left.
 ARRAY_PLANS = 23_02_04
