@@ -285,6 +285,7 @@ class Reference(Release):
     def place_now(self, job, partition, avail, now):
         """Choose nodes to start a job on at once, over others if need be; return what is free for it, and them."""
         self.weigh(job, partition)
+        self.heavy = 0
         return self.fit(self.free, self.running, job, partition, avail, now)
 
     def place(self, free, job, partition, avail):
@@ -1034,12 +1035,13 @@ class Reference(Release):
         if self.holds_since(23_11_00):
             for node in numbers(avail):
                 self.near_gpus[node] = self.extra[node] = 0
-            self.heavy = self.completing if begin <= now else 0
+            self.heavy = 0 if dated and begin > now else self.completing
         free, present = self.free, dict(self.running)
         chosen = None
         if not (dated and begin > now):
             free, chosen = self.fit(free, present, job, partition, avail, now)
-        self.heavy = 0
+        if dated:
+            self.heavy = 0
         if chosen is not None:
             self.tell_size(free, job, partition, chosen)
             return now, chosen

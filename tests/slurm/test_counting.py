@@ -162,3 +162,34 @@ def test_nodes_are_counted_but_where_others_must_go_or_nodes_are_reserved():
     own, twin, counted = counted_and_twin(reserved, requests, Phases())
     assert own == twin
     assert not counted
+
+
+def test_a_second_test_for_now_does_not_weigh_completing_nodes():
+    # The nodes of job 1, which is killed at 130 s, weigh more in the first test of job 4 alone: the others
+    # of its switches do not do.
+    cluster = SlurmCluster(
+        tuple(Node(f"n{k}", 4, 800, {}, frozenset(), 1) for k in range(SIZE)),
+        {"all": Partition("all", tuple(range(SIZE)))},
+        tuple(tuple(range(k, k + 10)) for k in range(10, SIZE, 10)),
+        clocks=Clocks(bf_window=5, bf_max_job_test=4),
+        outages=(Outage(100, 500, tuple(range(12, 30))),),
+        version="24.11.5",
+    )
+    jobs = [(31, 131, 120), (53, 0, 20), (3, 0, 20), (30, 0, 20), (30, 0, 20), (11, 0, 20)]
+    requests = [
+        Request(
+            k,
+            0,
+            run,
+            limit,
+            partitions=("all",),
+            tasks=4 * nodes,
+            tasks_per_node=4,
+            nodes=nodes,
+            most_nodes=nodes,
+        )
+        for k, (nodes, run, limit) in enumerate(jobs, start=1)
+    ]
+    own, twin, _ = counted_and_twin(cluster, requests, Phases(0, 0, 10))
+    assert own == twin
+    assert own[-1][0] == 160

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.ahead import FIRST_WINDOW, ended_by, first_horizon, has_some, start_after, widened
-from gridtune.slurm.kernel.placing import are_many, choose, has, measure_room, room_of, share
+from gridtune.slurm.kernel.placing import (
+    HEAVIER,
+    are_many,
+    choose,
+    has,
+    measure_room,
+    note_gpus,
+    room_of,
+    share,
+)
 from gridtune.slurm.kernel.preempting import fit, free_of_preemptable, goes, is_candidate, leave_to
 from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS
-
-#: The weight that nodes have more which are completing.
-_HEAVIER = 256
 
 
 @kernel()
@@ -36,20 +42,22 @@ def will_run(world, record, avail, now, now_only, begin, later):
     """
     job, release = world.records.job[record], world.rules.release
     count, source, going = 0, world.free, 0
-    heavier = _HEAVIER if release >= FRESH_WEIGHTS and begin <= now else 0
+    dated = release >= DATED_TESTS
+    heavier = HEAVIER if release >= FRESH_WEIGHTS and not (dated and begin > now) else 0
     if release >= FRESH_WEIGHTS:
         for node in range(world.rules.nodes):
             if has(avail, 0, node):
                 world.nodes.near[node] = world.nodes.extra[node] = 0
+    _weigh_completing(world, avail, heavier)
     measure_room(world, world.free, record, avail)
-    if begin <= now or release < DATED_TESTS:
-        _weigh_completing(world, heavier)
+    if begin <= now or not dated:
         count = choose(world, job)
         if count == 0:
             count = fit(world, world.free, world.suspension.free, 0, record, avail, now)
             source = world.beside if count > 0 else world.free
-        _weigh_completing(world, -heavier)
-    if count == 0 and now_only and release >= DATED_TESTS:
+    if dated:
+        _weigh_completing(world, avail, -heavier)
+    if count == 0 and now_only and dated:
         return -1, 0
     if count == 0:
         going = free_of_preemptable(world, record, avail, now)
@@ -81,11 +89,12 @@ def _choose_later(world, record, avail, now):
 
 
 @kernel()
-def _weigh_completing(world, heavier):
+def _weigh_completing(world, avail, heavier):
     """Add to the weight of nodes that are completing; others are taken before them."""
     if heavier != 0 and are_many(world, world.completing, 1):
         for node in range(world.rules.nodes):
-            world.nodes.near[node] -= heavier * has(world.completing, 0, node)
+            if has(avail, 0, node):
+                world.nodes.near[node] -= heavier * has(world.completing, 0, node)
 
 
 @kernel(forceinline=True)
@@ -108,7 +117,8 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
             place += 1
             if has_some(world, avail, other) and not (going > 0 and goes(world, record, other, now)):
                 _take_away(world, record, avail, other)
-        if place > 0 or begin > now:
+        # Nodes that are completing weighed more in the test for now.
+        if place > 0 or begin > now or are_many(world, world.completing, 1):
             count, source = _choose_later(world, record, avail, now)
             if count > 0:
                 _tell_size(world, source, record, count)
@@ -186,7 +196,7 @@ def _take_away(world, record, avail, other):
             if room[node] > 0:
                 state.room_nodes += before == 0
                 if gpus > 0:
-                    world.nodes.near[node] = min(255, later.gpus[node])
+                    note_gpus(world, later, node)
 
 
 @kernel()

@@ -18,6 +18,8 @@ _PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _EIGHTS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
 _HEAVIEST = 1 << 60
+#: What nodes that are completing are heavier by: in `nodes.near`, which is below 0 for them alone.
+HEAVIER = 256
 #: What the nodes of a job's list are lighter by: they are taken first.
 _LISTED = 1 << 40
 
@@ -98,6 +100,13 @@ def room_of(world, free, record, node):
     return min(cpus, jobs.shown[job]) if fits else 0
 
 
+@kernel(forceinline=True)
+def note_gpus(world, free, node):
+    """Note a node's free GPUs: it goes before nodes with fewer. One that is completing stays heavy."""
+    near = world.nodes.near
+    near[node] = min(255, free.gpus[node]) - HEAVIER * (near[node] < 0)
+
+
 @kernel()
 def measure_room(world, free, record, nodes):
     """Write into `scratch.room` the processors that each node of a bitmap can give to a job."""
@@ -112,7 +121,7 @@ def measure_room(world, free, record, nodes):
                 room[node] = room_of(world, free, record, node)
                 world.scratch.idle[node] = free.cpus[node]
                 if gpus > 0 and room[node] > 0:
-                    world.nodes.near[node] = min(255, free.gpus[node])
+                    note_gpus(world, free, node)
             word >>= _BIT
             node += 1
 
