@@ -18,7 +18,6 @@ from benchmarks.measure import arguments, interleave, print_machine, print_table
 from gridtune.systems.dispatch.dispatchers.broker import Broker
 from gridtune.systems.dispatch.dispatchers.learners import LEARNERS
 from gridtune.systems.dispatch.environment import DispatchVectorEnv
-from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.parameters import TABLE_1, DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import dispatch
@@ -38,7 +37,7 @@ def drawn(batches: int, learning: int) -> DispatchJobs:
         factors=TABLE_1[:8],
         cpus=2,
     )
-    return make_jobs(p, np.random.default_rng(0).spawn(4), None)
+    return p.make_jobs(np.random.default_rng(0).spawn(4), None)
 
 
 def rule(jobs: DispatchJobs, **options: object) -> Callable[[], float]:

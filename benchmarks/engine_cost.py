@@ -20,7 +20,7 @@ from benchmarks.measure import arguments, print_machine, print_table
 
 SYSTEM = """
 from gridtune import Outcome, System, SystemParameters, register_system
-from gridtune.core.system import Measure
+from gridtune.core.measures import Measure
 
 class Parameters(SystemParameters):
     x: float = 0.0

@@ -39,7 +39,7 @@ START, AFTER = 4.0, 0.5
 SYSTEM = """
 import os, time
 from gridtune import Outcome, System, SystemParameters, register_system
-from gridtune.core.system import Measure
+from gridtune.core.measures import Measure
 
 class Parameters(SystemParameters):
     number: int

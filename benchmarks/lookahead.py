@@ -46,8 +46,6 @@ CLAIRVOYANT: dict[str, Mapping[str, Any]] = {
     f"{name}, clairvoyant": {**options, "walltime": "exact"}
     for name, options in (("unicef", {"order": "unicef"}), ("search", SEARCH))
 }
-#: Seconds in which all policies are tried.
-BUDGET = 36_000.0
 #: Columns of `delay_of`.
 AREA, J = 1, 3
 
@@ -131,7 +129,7 @@ def compared(text: str, choices: Path | None) -> Comparison:
     if choices is None:
         return Comparison(label, log)
     folder = choices / label.replace(" ", "-").replace("/", "-")
-    choice = choose(log, out=folder, budget=BUDGET, say=print, executor="inline")
+    choice = choose(log, out=folder, say=print, executor="inline")
     if choice.left_out:
         print(f"{label}: not tried: {', '.join(choice.left_out)}")
     # Also where the rest does not confirm it, and `choose` keeps the baseline.

@@ -6,15 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar
 
-from gridtune.core.system import (
-    Measure,
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-    register_system,
-)
+from gridtune.core.measures import Measure
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, register_system
 
 
 class NapParameters(SystemParameters):

@@ -33,8 +33,6 @@ from gridtune.systems.responsive.parameters import ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    site_jobs,
-    split_log,
 )
 from gridtune.workload.files import WorkloadReference
 
@@ -77,8 +75,8 @@ class GridSite:
         parameters = ResponsiveParameters(**log, cores=cores)
         workload = self.system.selected(parameters, _load)
         self.half = len(workload) // 2
-        first, last = split_log(workload, parameters, _streams)
-        _, self.jobs = site_jobs(first, last, parameters)
+        first, last = parameters.split_log(workload, _streams)
+        _, self.jobs = parameters.site_jobs(first, last)
 
     def tuned(self, pool: str, trials: int, folder: Path) -> list[dict[str, Any]]:
         """Return the configurations that no other of the rule dominates in W and cost on the tuning data."""

@@ -23,6 +23,7 @@ _PUBLIC = {
     "GridtuneError": "gridtune.errors",
     "Metric": "gridtune.batch.metrics",
     "Outcome": "gridtune.core.system",
+    "Policy": "gridtune.batch.policies",
     "Prediction": "gridtune.batch.predictors",
     "Predictor": "gridtune.batch.predictors",
     "Schedule": "gridtune.core.schedules.schedule",

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gridtune.core.system import RenamedMetric, System, get_system
+from gridtune.core.measures import RenamedMetric
+from gridtune.core.system import System, get_system
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.workload.catalogue import CATALOGUE
 from tests.extras import AGENTS

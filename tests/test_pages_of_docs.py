@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from gridtune.core.measures import Measure
 from gridtune.core.reproduction import Deviation, PaperFigure, Reproduction
-from gridtune.core.system import Measure
 from gridtune.report.reproduction.page import reproduction_markdown
 from tests.report.test_reproduction import found
 

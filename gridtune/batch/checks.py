@@ -10,7 +10,7 @@ import numpy as np
 
 from gridtune.arguments import require_number
 from gridtune.batch.partitions import Partitions, partition_sizes
-from gridtune.batch.policies import Backfilling, QueueOrder
+from gridtune.batch.policies import Backfilling, QueueOrder, get_backfilling
 from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.power import PowerPolicy
 from gridtune.batch.simulator.scores import compile_score
@@ -22,9 +22,21 @@ from gridtune.workload.workload import Workload
 
 
 def check_order(
-    queue: QueueOrder | Rollout, fill: QueueOrder | None, rule: Backfilling, walltime: str = "log"
+    queue: QueueOrder | Rollout,
+    fill: QueueOrder | None,
+    rule: Backfilling,
+    walltime: str = "log",
+    **idle: object,
 ) -> None:
-    """Raise a `SimulationError` if these do not go together."""
+    """Raise a `SimulationError` if these do not go together; `idle` are options of orders that score."""
+    if queue.decides:
+        idle |= {"fill_order": fill, "backfill": None if rule == get_backfilling("easy") else rule.kind}
+        for name, value in idle.items():
+            if value is not None:
+                reason = f"{name}={value} has no effect with order={queue.label}, which decides itself"
+                raise SimulationError(
+                    reason, hint=f"leave {name} out; such a policy can call state.easy(order)"
+                )
     if walltime == "predicted" and rule.kind == "conservative":
         raise SimulationError("walltime='predicted' goes with EASY or no backfilling, not with conservative")
     if fill is not None and rule.kind != "easy":

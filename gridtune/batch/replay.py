@@ -19,6 +19,7 @@ from gridtune.batch.partitions import Partitions, separate_starts
 from gridtune.batch.policies import (
     SWITCHES,
     Backfilling,
+    Policy,
     QueueOrder,
     backfilling_name,
     get_backfilling,
@@ -104,7 +105,7 @@ def simulate(
     workload: Workload,
     *,
     processors: int | None = None,
-    order: str | QueueOrder | Rollout | Callable[..., float] = "fcfs",
+    order: str | QueueOrder | Rollout | Policy | Callable[..., Any] = "fcfs",
     backfill: str | Backfilling = "easy",
     fill_order: str | QueueOrder | Callable[..., float] | None = None,
     walltime: str = "log",
@@ -134,7 +135,7 @@ def simulate(
         The machine's size; by default what the log says.
     order
         A queue order's name, with parameters if it has any (`"wfp3(exponent=2)"`), or the function itself;
-        or `"rollout"`, the policy that looks ahead (see `Rollout`).
+        `"rollout"`, the policy that looks ahead (see `Rollout`); or a policy that decides (see `Policy`).
     backfill
         A backfilling variant's name; see `gridtune.batch.policies.backfilling_names`.
     fill_order
@@ -204,7 +205,12 @@ def simulate(
         guard=guard,
         undefined=undefined_scores,
     )
-    check_order(policy.queue, policy.fill, policy.rule, walltime)
+    check_order(
+        *(policy.queue, policy.fill, policy.rule, walltime),
+        guard=guard,
+        power=None if power is None else "on",
+        undefined_scores="last" if undefined_scores == "last" else None,
+    )
     if isinstance(predictor, str):
         PREDICTORS.find(predictor)
     sizes = machines_of(workload, processors, partitions, partition_processors)
@@ -386,7 +392,11 @@ class _Policy:
 
         queue, fill = self.queue, self.fill
         with naming_jobs(workload.job_id):
-            if self.rule.kind == "conservative" and not isinstance(queue, Rollout):
+            if queue.decides and isinstance(queue, QueueOrder):
+                from gridtune.batch.simulator.decided import decided_schedule  # noqa: PLC0415 (for these alone)
+
+                decided_schedule(log, machine, queue, new_inputs)
+            elif self.rule.kind == "conservative" and not isinstance(queue, Rollout):
                 self.plan_conservatively(log, machine, nodes, queue, ranks, new_inputs)
             elif (
                 isinstance(queue, QueueOrder)

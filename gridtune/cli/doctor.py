@@ -163,7 +163,7 @@ def _kernels(make: bool) -> _Findings:
     make
         Run a small cell of each kind first, on all processors: this installation keeps their machine code.
     """
-    from gridtune.core.compiled import KernelCache
+    from gridtune.core.machine_code import KernelCache
 
     if make:
         import yaml

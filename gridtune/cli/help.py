@@ -78,6 +78,8 @@ def help_command(topic: Sequence[str] = ()) -> None:
       gridtune help completion zsh > ~/.zfunc/_gridtune        (with ~/.zfunc in fpath, before compinit)
       gridtune help completion fish > ~/.config/fish/completions/gridtune.fish
     """
+    from click.shell_completion import get_completion_class
+
     from gridtune.cli.main import RENAMED
 
     ctx = click.get_current_context()
@@ -85,20 +87,13 @@ def help_command(topic: Sequence[str] = ()) -> None:
     if not words:
         text = _contents(ctx)
     elif words[:2] == ["help", "completion"] or words[0] == "completion":
-        text = _completion(ctx, *topic[1:])
+        kind = get_completion_class("".join(topic[1:]))
+        if kind is None or len(topic) > 2:
+            raise click.UsageError("give a shell: gridtune help completion bash, zsh or fish")
+        text = kind(ctx.find_root().command, {}, "gridtune", "_GRIDTUNE_COMPLETE").source()
     else:
         text = _command_help(ctx, words) or _meaning(" ".join(topic))
     click.echo(text)
-
-
-def _completion(ctx: click.Context, shell: str = "", *rest: str) -> str:
-    """Return the script of a shell that completes gridtune's commands."""
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    if kind is None or rest:
-        raise click.UsageError("give a shell: gridtune help completion bash, zsh or fish")
-    return kind(ctx.find_root().command, {}, "gridtune", "_GRIDTUNE_COMPLETE").source()
 
 
 def _contents(ctx: click.Context) -> str:

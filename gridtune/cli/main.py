@@ -74,11 +74,16 @@ RENAMED = {
 }
 #: Options that are gone, by command: what to do instead.
 _REMOVED_OPTIONS = {
+    (
+        "choose",
+        "--budget",
+    ): "give --policies, a number of policies: seconds made the choice depend on the machine",
     ("list", "--system"): "give the name alone, as in `gridtune list metrics batch`",
     ("sweep", "--retry-failed"): "give `--retry all`",
     ("train", "--track"): "a training is tracked without it",
     ("train", "--no-track"): "give `--no-tracking`",
     ("sweep", "--schedules"): "`gridtune results rerun CELL --out FILE` writes the schedule of any cell",
+    ("status", "--watch"): "`watch gridtune status FOLDER` looks again every two seconds",
     ("ui", "--no-browser"): "no browser is opened: open the address that it prints",
     ("report", "--together"): "compare the p-values in the tables' .csv files with 5 % divided by the number "
     "of tables",

@@ -29,7 +29,7 @@ def policy() -> None:
     """
 
 
-@command(choosing.choose, without=("say",), group=policy, tracked=True)
+@command(choosing.choose, without=("say", "console"), group=policy, tracked=True)
 def _choose(
     *,
     export: Path | None = None,
@@ -46,12 +46,12 @@ def _choose(
     with EASY. The answer gives its gain there, and the jobs that lose. The rest has no part in the
     choice.
 
-    The same command resumes after a kill; with a larger --budget it tries more.
+    The same command resumes after a kill; with more --policies it tries more.
 
     \b
     Examples:
       gridtune policy choose my_log.swf.gz --export best.yaml
-      gridtune policy choose kth-sp2 --budget 60 --share 0.5
+      gridtune policy choose kth-sp2 --policies 20 --share 0.5
       gridtune policy choose my_log.swf.gz --plugin my_orders.py --order my-order
       gridtune run batch --parameters best.yaml
 
@@ -66,7 +66,9 @@ def _choose(
     from gridtune.report.tables import report_console
 
     check_new(export, force=force)
-    choice = choosing.choose(**options, say=lambda line: click.echo(line, err=True))
+    console = report_console()
+    options |= {"console": None if as_json else console, "say": lambda line: click.echo(line, err=True)}
+    choice = choosing.choose(**options)
     if export is not None:
         text = yaml.safe_dump(dict(choice.exported), sort_keys=False, allow_unicode=True, width=100)
         export.write_text(text, encoding="utf-8")
@@ -74,10 +76,9 @@ def _choose(
     if as_json:
         print_json(answered.content)
         return answered
-    click.echo(f"{choice}\n")
-    if choice.judged is not None:
-        click.echo(f"judged on the {choice.jobs[1]:,} jobs that follow:")
-    print_answers([choice.judged or choice.chosen], report_console(), details=details)
+    print_answers([choice.answer], console, details=details)
+    if choice.left_out:
+        click.echo(f"not tried: {', '.join(choice.left_out)}")
     if export is not None:
         click.echo(f"{export}: gridtune run batch --parameters {export}")
     return answered

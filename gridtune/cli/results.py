@@ -277,6 +277,7 @@ def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tupl
 
 def _print_comparison(comparison: Comparison) -> None:
     from gridtune.report.labels import value_text
+    from gridtune.report.rankings.ranking import Verdict
 
     objective = comparison.objective
     unit = f" ({objective.unit})" if objective.unit else ""
@@ -301,17 +302,12 @@ def _print_comparison(comparison: Comparison) -> None:
     for note in comparison.notes:
         click.echo(f"note: {note}")
     for rows, where in ((comparison.rows, ""), (comparison.overall, " over all workloads")):
-        if rows:
-            click.echo(_conclusion(rows, where))
-
-
-def _conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
-    from gridtune.report.rankings.ranking import Verdict
-
-    verdicts = Counter(row["verdict"] or "without a common value" for row in rows)
-    counts = ", ".join(f"{word} in {verdicts[word]}" for word in Verdict if verdicts[word])
-    number = f"{len(rows)} comparison{'s' if len(rows) > 1 else ''}"
-    return f"verdicts on the second: {counts or 'not comparable'} of {number}{where}"
+        if not rows:
+            continue
+        verdicts = Counter(row["verdict"] or "without a common value" for row in rows)
+        counts = ", ".join(f"{word} in {verdicts[word]}" for word in Verdict if verdicts[word])
+        number = f"{len(rows)} comparison{'s' if len(rows) > 1 else ''}"
+        click.echo(f"verdicts on the second: {counts or 'not comparable'} of {number}{where}")
 
 
 def _comparison_table(

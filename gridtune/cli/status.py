@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,9 @@ from gridtune.errors import TrackingError
 if TYPE_CHECKING:
     from gridtune.study.status import SweepStatus
 
-_WATCH_SECONDS = 2.0
-
 
 @command()
-def status(sweep: str | None = None, *, watch: bool = False, as_json: bool = False) -> None:
+def status(sweep: str | None = None, *, as_json: bool = False) -> None:
     """Show the state of a sweep: cells done, failed and left, its driver, the best configuration so far.
 
     Give its folder, its URL, its search space or its name; without any, all sweeps in results/ are listed,
@@ -35,44 +32,23 @@ def status(sweep: str | None = None, *, watch: bool = False, as_json: bool = Fal
     \b
     Examples:
       gridtune status
-      gridtune status results/quickstart --watch
+      gridtune status results/quickstart
       gridtune status search_spaces/quickstart.yaml --json
       gridtune status s3://bucket/my_space
       gridtune status results/my_space/shards
-
-    Parameters
-    ----------
-    watch
-        Look again every few seconds until nothing runs.
     """
     from gridtune.study.status import sweep_status
     from gridtune.sweep.journal.journal import RESULTS
     from gridtune.sweep.remote.results import has_sweep, sweeps_in
 
-    if watch and as_json:
-        raise click.UsageError("--watch and --json exclude each other.")
     place = RESULTS if sweep is None else place_of(sweep)
     several = sweep is None or (not has_sweep(place) and bool(sweeps_in(place)))
-
-    def look() -> list[SweepStatus]:
-        return _all(sweeps_in(place)) if several else [sweep_status(place)]
-
-    statuses = look()
+    statuses = _all(sweeps_in(place)) if several else [sweep_status(place)]
     if as_json:
         rows = [one.as_dict() for one in statuses]
         print_json(rows if several else rows[0])
     else:
         _show(statuses, place if several else None)
-    pause = _WATCH_SECONDS
-    while watch and any(one.state == "running" for one in statuses):
-        time.sleep(pause)
-        began, before = time.monotonic(), statuses
-        statuses = look()
-        # Less often where a journal takes long to read.
-        pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
-        if statuses != before:
-            click.clear()
-            _show(statuses, place if several else None)
     if not several and statuses[0].state != "running" and not statuses[0].complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -115,11 +91,12 @@ def _all(places: list[str | Path]) -> list[SweepStatus]:
 def _show(statuses: list[SweepStatus], place: str | Path | None) -> None:
     """Print the state of a sweep, or a table of those in a folder or at a URL."""
     from gridtune.report.tables import report_console
+    from gridtune.study.status import when
     from gridtune.sweep.remote.results import place_name
 
     console = report_console()
     if place is None:
-        console.print(_screen(*statuses), soft_wrap=True)
+        console.print(str(statuses[0]), soft_wrap=True)
         return
     where = str(place).rstrip("/") + "/"
     if not statuses:
@@ -131,66 +108,10 @@ def _show(statuses: list[SweepStatus], place: str | Path | None) -> None:
     for one in statuses:
         failed = sum(count for state, count in one.counts.items() if state != "done")
         left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
-        last = "" if one.last_result is None else _when(one.last_result)
+        last = "" if one.last_result is None else when(one.last_result)
         done = f"{one.counts.get('done', 0):,}"
-        table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, _left(one))
+        table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, one.time_left)
     console.print(table, soft_wrap=True)
-
-
-def _screen(one: SweepStatus) -> str:
-    up_to = "up to " if one.at_most else ""
-    total = "an unknown number of" if one.total is None else f"{up_to}{one.total:,}"
-    states = {state: count for state, count in one.counts.items() if count or state == "done"}
-    counts = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
-    left = "" if one.left is None else f", {up_to}{one.left:,} left"
-    lines = [f"{one.name}: {_state_text(one)}", f"  {counts}{left}, of {total} cells"]
-    if one.last_result is not None:
-        lines.append(f"  last result {_when(one.last_result)}")
-    if _left(one):
-        what = "left" if one.state == "running" else "to run what is left, at the same pace"
-        lines.append(f"  {'at most' if one.at_most else 'about'} {_left(one)} {what}")
-    best = one.best if one.left else [line.replace("best so far", "best", 1) for line in one.best]
-    lines += [f"  {line}" for line in best]
-    if one.state in {"interrupted", "stopped", "died"}:
-        lines.append("  the same command as before goes on with what is left")
-    return "\n".join(lines)
-
-
-def _state_text(one: SweepStatus) -> str:
-    from gridtune.sweep.execution.observing import clock_text
-
-    who = "" if one.process is None else f"process {one.process} on {one.host}"
-    if one.state == "running":
-        busy = f", {one.busy} worker{'s' if one.busy > 1 else ''} busy" if one.busy else ""
-        since = "" if one.began is None else f" for {clock_text(time.time() - one.began)}"
-        doing = "" if one.stage == "running" else f": {one.stage or 'starting'}"
-        text = f"running{since}{doing}{busy} ({who})"
-        if one.silent is not None:
-            text += f", but without a sign of life for {clock_text(one.silent)}: is it suspended?"
-        return text
-    if one.state == "died":
-        doing = f" while {one.stage}" if one.stage else ""
-        sign = "" if one.last_sign is None else f"; last sign of life {_when(one.last_sign)}"
-        return f"not running: its driver ({who or 'unknown'}) died{doing}{sign}"
-    if one.state == "stopped":
-        return f"not running: its driver stopped: {one.error}"
-    if one.state == "unknown":
-        return f"not known: its driver is {who}, which cannot be seen from here"
-    return one.state
-
-
-def _when(moment: float) -> str:
-    """Return how long ago a moment was, and when, in local time."""
-    from gridtune.sweep.execution.observing import clock_text
-
-    text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-    return f"{clock_text(max(0.0, time.time() - moment))} ago ({text})"
-
-
-def _left(one: SweepStatus) -> str:
-    from gridtune.sweep.execution.observing import clock_text
-
-    return "" if one.seconds_left is None else clock_text(one.seconds_left)
 
 
 #: MLflow starts ten processes by default and runs scorers in some of them; a person looking at sweeps

@@ -101,10 +101,12 @@ def _describe(
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
-    from gridtune.workload.formats.recognition import WORKFLOW
+    from gridtune.workload.formats.compression import open_log
+    from gridtune.workload.formats.recognition import WORKFLOW, recognise
 
     path = resolve_trace(trace)
-    recognised = _recognised(path)
+    with open_log(path) as stream:
+        recognised = recognise(stream.peek(), path.name)
     if format_name is None and recognised is not None and recognised.name == WORKFLOW:
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
@@ -150,10 +152,11 @@ def _convert(source: str, target: Path, *, format_name: str | None = None, force
       gridtune traces convert kth-sp2 kth.parquet
       gridtune traces convert mine.csv mine.swf.gz
     """
-    from gridtune.workload import write_workload
+    from gridtune.workload import read_workload, write_workload
+    from gridtune.workload.catalogue import resolve_trace
 
     check_new(target, force=force)
-    workload = _read(source, format_name)
+    workload = read_workload(resolve_trace(source), format=format_name)
     write_workload(workload, target)
     click.echo(f"{target}: {len(workload):,} jobs")
 
@@ -240,22 +243,6 @@ def _fetch(
 
 def _print_recognition(path: Path, found: Recognition) -> None:
     click.echo(f"{path.name} is {found.name} ({found.confidence:.0%}): {found.why}")
-
-
-def _recognised(path: Path) -> Recognition | None:
-    """Return what a file is by its content."""
-    from gridtune.workload.formats.compression import open_log
-    from gridtune.workload.formats.recognition import recognise
-
-    with open_log(path) as stream:
-        return recognise(stream.peek(), path.name)
-
-
-def _read(trace: str, format_name: str | None) -> Workload:
-    from gridtune.workload import read_workload
-    from gridtune.workload.catalogue import resolve_trace
-
-    return read_workload(resolve_trace(trace), format=format_name)
 
 
 def _log(entry: CatalogueEntry) -> dict[str, Any]:

@@ -420,7 +420,12 @@ def read_reproduction(path: Path) -> Reproduction:
     """
     try:
         written = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return TypeAdapter(Reproduction).validate_python(_resolved(_with_values(written)))
+        names: dict[str, Any] = {}
+        with _within(""):
+            for name, value in written.pop("values", {}).items():
+                names[name] = _expanded(value, names, f"values.{name}")
+            written = _expanded(written, names)
+        return TypeAdapter(Reproduction).validate_python(_resolved(written))
     except ValidationError as fault:
         first = fault.errors()[0]
         raise SweepError(first["msg"], path=path, field=".".join(map(str, first["loc"]))) from None
@@ -441,20 +446,14 @@ def _within(place: str) -> Iterator[None]:
         raise SweepError(str(fault), field=place) from None
 
 
-def _with_values(written: Any) -> Any:
-    """Return the content of a file with the names that its `values` give filled in."""
-    with _within(""):
-        names: dict[str, Any] = {}
-        for name, value in written.pop("values", {}).items():
-            names[name] = _expanded(value, names, f"values.{name}")
-        return _expanded(written, names)
-
-
 def _expanded(node: Any, names: Mapping[str, Any], place: str = "") -> Any:
     """Return a part of a file with its repetitions written out and its texts filled in."""
     if isinstance(node, str):
         with _within(place):
-            return _filled(node, names)
+            pieces = list(Formatter().parse(node))
+            if len(pieces) == 1 and pieces[0][1] and pieces[0][0] == pieces[0][2] == "":
+                return Formatter().get_field(pieces[0][1], (), names)[0]
+            return Formatter().vformat(node, (), names)
     if isinstance(node, list):
         return [
             item for number, part in enumerate(node) for item in _repeated(part, names, f"{place}.{number}")
@@ -476,13 +475,6 @@ def _repeated(part: Any, names: Mapping[str, Any], place: str) -> Iterator[Any]:
     items = item if isinstance(item, list) else [item]
     for values in product(*loops.values()):
         yield from _expanded(items, {**names, **dict(zip(loops, values, strict=True))}, place)
-
-
-def _filled(text: str, names: Mapping[str, Any]) -> Any:
-    pieces = list(Formatter().parse(text))
-    if len(pieces) == 1 and pieces[0][1] and pieces[0][0] == pieces[0][2] == "":
-        return Formatter().get_field(pieces[0][1], (), names)[0]
-    return Formatter().vformat(text, (), names)
 
 
 def _resolved(content: Any) -> dict[str, Any]:

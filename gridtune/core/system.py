@@ -11,20 +11,19 @@ entry points, exactly as somebody else's are:
 from __future__ import annotations
 
 import re
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gridtune.arguments import require
+from gridtune.core.measures import Measure, RenamedMetric
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -116,22 +115,6 @@ class Outcome:
 Streams = Callable[[str], np.random.Generator]
 #: Gives the workload a reference names; loaded once per process and kept.
 WorkloadLoader = Callable[[str], Workload]
-
-
-@dataclass(frozen=True)
-class RenamedMetric:
-    """Name of today for a metric of older results.
-
-    Attributes
-    ----------
-    name
-        Its name now.
-    factor
-        Factor of old values, where the unit has changed too.
-    """
-
-    name: str
-    factor: float = 1.0
 
 
 class FinishedSweep(Protocol):
@@ -399,55 +382,6 @@ def default_system() -> System:
         if SYSTEMS[name].default:
             return SYSTEMS[name]
     raise SweepError("no system is the default", hint="name one; `gridtune list systems` lists them")
-
-
-#: Which way is better; "none" where it is no goal.
-Direction = Literal["min", "max", "none"]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A measure of a system.
-
-    Attributes
-    ----------
-    unit
-        "s", "1" (a ratio), "jobs".
-    direction
-        The better one.
-    formula
-        In plain text.
-    source
-        The publication that defines it, with its equation or section; "gridtune" for our own.
-    """
-
-    unit: str
-    direction: Direction
-    formula: str
-    source: str = field(kw_only=True)
-
-    @classmethod
-    def own(cls, unit: str, direction: Direction, formula: str) -> Measure:
-        """Return a measure that gridtune itself defines."""
-        return Measure(unit, direction, formula, source="gridtune")
-
-
-_M = TypeVar("_M", bound=Measure)
-
-
-def read_metrics(module: str, kind: type[_M]) -> tuple[Mapping[str, _M], Mapping[str, RenamedMetric]]:
-    """Return the metrics in `metrics.toml` beside a module, and older names of them.
-
-    A metric's table has the fields of `kind`; without a source, gridtune defines it. Braces in a source hold
-    the name of one of `[sources]`.
-    """
-    declared = tomllib.loads(Path(module).with_name("metrics.toml").read_text(encoding="utf-8"))
-    metrics = {}
-    for name, entry in declared["metrics"].items():
-        source = entry.pop("source", "gridtune").format(**declared.get("sources", {}))
-        metrics[name] = kind(**entry, source=source)
-    renamed = {old: RenamedMetric(**new) for old, new in declared.get("renamed", {}).items()}
-    return MappingProxyType(metrics), MappingProxyType(renamed)
 
 
 @dataclass(frozen=True)

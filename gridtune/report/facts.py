@@ -212,6 +212,14 @@ class SweepFacts:
         return [Constraint.read(metric, text) for metric, text in stated.items()]
 
     @property
+    def naming_parameters(self) -> list[str]:
+        """The parameters that name a configuration, in the order of its name.
+
+        Those that the baseline leaves open are conditions, such as the trace: they come last.
+        """
+        return sorted(self.dimensions, key=lambda name: bool(self.baseline) and name not in self.baseline)
+
+    @property
     def searches(self) -> bool:
         """True if the best was chosen among so many trials that fresh replicates must confirm it."""
         # A search by training is none: each replicate would train another agent.

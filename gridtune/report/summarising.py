@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import CellResult
+from gridtune.core.measures import Measure
 from gridtune.core.remarks import merged_remarks, remark_lines
-from gridtune.core.system import SYSTEMS, Measure, System, get_system
+from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.errors import SweepError
 from gridtune.report.facts import SweepFacts, has_configuration
 from gridtune.report.labels import (

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gridtune.core.measures import Measure
 from gridtune.core.remarks import Trust
-from gridtune.core.system import Measure
 from gridtune.registry import NamedValues
 from gridtune.report.answer import Answer, Effect
 from gridtune.report.facts import SweepFacts

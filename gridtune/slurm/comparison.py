@@ -24,7 +24,6 @@ from gridtune.slurm.replay import in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.describe import start_instant
 from gridtune.workload.workload import Workload
 
 #: Classes by processors and by run time in seconds: the most of each, and its name.
@@ -299,7 +298,7 @@ def anchored(cluster: SlurmCluster, workload: Workload) -> SlurmCluster:
     WorkloadError
         If there are outages, and the log has no such time.
     """
-    instant = start_instant(workload)
+    instant = workload.instant()
     if instant is None and cluster.outages:
         hint = "write UnixStartTime into its header, or take the lists of reservations and events away"
         raise WorkloadError("the log has no date, so reservations and node events have no place", hint=hint)

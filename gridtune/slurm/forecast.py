@@ -16,7 +16,6 @@ from gridtune.slurm.replay import ClusterState, in_threads, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.shares import decayed_usage
 from gridtune.types import FloatArray
-from gridtune.workload.describe import start_instant
 from gridtune.workload.workload import Workload
 
 #: The quantiles of the draws that have some 80 % of the starts between them. Run times of the past alone are
@@ -208,7 +207,7 @@ def past_of(cluster: SlurmCluster, workload: Workload, now: int) -> Past:
     WorkloadError
         If the log does not say when it began, or nothing of it was before the instant.
     """
-    origin = start_instant(workload)
+    origin = workload.instant()
     if origin is None:
         raise WorkloadError("does not say when it began", path=workload.source, hint="give a dump of sacct")
     begun = int(origin.timestamp())

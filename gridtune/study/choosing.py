@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import html
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from gridtune.batch.policies.queue_order import ROLLOUT
 from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
-from gridtune.report.answer import Answer
+from gridtune.report.answer import GAINS, Answer
 from gridtune.report.labels import configuration_label
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summarising import summarise
@@ -22,6 +23,7 @@ from gridtune.study.export import exported_configuration
 from gridtune.study.run import FactsWriter
 from gridtune.study.stored import StoredSweep, read_sweep
 from gridtune.sweep.execution.executors import Executor
+from gridtune.sweep.execution.observing import Progress
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.constraints import Kept
 from gridtune.sweep.space.overriding import SpaceObjects
@@ -40,8 +42,6 @@ _BY_AREA = "rollout(objective=area, moves=60)"
 _GUARDS = (None, 172_800, 345_600)
 #: Parameters that a policy consists of.
 _POLICY = ("order", "backfill", "guard")
-#: Share of the budget that conservative backfilling may take.
-_CONSERVATIVE = 0.5
 _HINT = "`gridtune report FOLDER` shows the error"
 #: Parameters of a cell that are about how it is measured.
 _MEASURED = ("window_mode", "by_class", "classes")
@@ -59,7 +59,7 @@ class Choice:
     tried
         How many policies were tried.
     left_out
-        What was not tried, as the budget was spent.
+        What was not tried, as more than so many policies were not asked for.
     chosen
         The answer on the part that it was chosen on.
     judged
@@ -68,8 +68,6 @@ class Choice:
         Jobs of the two parts.
     exported
         The policy as `gridtune results export` writes it, with both answers.
-    seconds
-        Wall-clock seconds that all of it took.
     """
 
     parameters: Mapping[str, Any]
@@ -79,7 +77,21 @@ class Choice:
     judged: Answer | None
     jobs: tuple[int, int]
     exported: Mapping[str, Any]
-    seconds: float
+
+    @property
+    def answer(self) -> Answer:
+        """What to use, its gain on the jobs that had no part in the choice, and the jobs that lose."""
+        first, rest = (f"{jobs:,} jobs" for jobs in self.jobs)
+        origin = f"the best of {self.tried} policies on the first {first}"
+        if self.judged is None:
+            return replace(self.chosen, size=f"{self.chosen.size}: {origin}")
+        if self.judged.is_confirmed:
+            size = f"{self.judged.size}; on the last {rest}, which had no part in the choice"
+            return replace(self.judged, size=size, details=[*self.judged.details, ("chosen", origin)])
+        why = "breaks a bound" if self.judged.verdict in GAINS else "has no confirmed gain"
+        policy = configuration_label(self.parameters, list(self.parameters))
+        advice = f"Keep {policy}: {self.judged.best}, {origin}, {why} on the last {rest}."
+        return replace(self.judged, best="", advice=advice)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON's types."""
@@ -90,23 +102,23 @@ class Choice:
             "jobs": list(self.jobs),
             "chosen": self.chosen.as_dict(),
             "judged": None if self.judged is None else self.judged.as_dict(),
-            "seconds": self.seconds,
+            **self.answer.as_dict(),
         }
 
     def __str__(self) -> str:
-        policy = configuration_label(self.parameters, list(self.parameters))
-        text = f"{self.chosen.best}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
-        if self.judged is not None and not self.judged.is_confirmed:
-            text = f"{policy}: {text}, not confirmed on the rest"
-        return f"{text}; not tried in the budget: {', '.join(self.left_out)}" if self.left_out else text
+        """Return three sentences: what to use, its gain, and who loses."""
+        texts = [text for name, text in self.answer.lines if name in {"gain", "loses"}]
+        sentences = [f"{text[:1].upper()}{text[1:]}." for text in texts]
+        if self.left_out:
+            sentences.append(f"Not tried: {', '.join(self.left_out)}.")
+        return " ".join([self.answer.advice, *sentences])
 
     def _repr_html_(self) -> str:
-        answer = self.judged or self.chosen
-        lines = [str(self), answer.advice, *(f"{name}: {line}" for name, line in answer.lines)]
+        lines = [self.answer.advice, *(f"{name}: {line}" for name, line in self.answer.lines)]
         return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Part:
     """A part of the log, and the sweep over it.
 
@@ -129,10 +141,15 @@ class _Part:
     starter: SuggestedSpace
     options: Mapping[str, Any]
     plugins: Sequence[str]
-    costs: dict[str, float] = field(default_factory=dict)
 
-    def run(self, dimensions: Mapping[str, Any], baseline: Mapping[str, Any], **fixed: Any) -> None:
-        """Run what is missing of a space; `costs` has the seconds of its configurations afterwards."""
+    def run(
+        self,
+        dimensions: Mapping[str, Any],
+        baseline: Mapping[str, Any],
+        console: Console | None,
+        **fixed: Any,
+    ) -> None:
+        """Run what is missing of a space: one replay a policy, measured by blocks of consecutive jobs."""
         space = {
             "name": self.folder.name,
             "description": f"Which policy is best on {self.log.name}?",
@@ -148,51 +165,48 @@ class _Part:
         objects = SpaceObjects(self.folder)
         plan = plan_space(objects.replaced(space))
         objects.write()
-        result = run_space(plan, directory=self.folder, observers=[FactsWriter()], **self.options)
-        self.costs = {}
-        for cell in result.results:
-            key = cell.configuration_id
-            self.costs[key] = self.costs.get(key, 0.0) + cell.seconds
+        with Progress(console) as progress:
+            options = {**self.options, "observers": [FactsWriter(), progress], "stage": progress.stage}
+            run_space(plan, directory=self.folder, **options)
 
     def try_policies(
-        self, own: Sequence[str], deadline: float, rest: float, say: Callable[[str], object]
+        self, own: Sequence[str], policies: int | None, console: Console | None, say: Callable[[str], object]
     ) -> list[str]:
-        """Try one order after another until the deadline; return what is left out.
+        """Try the baseline and others, so many at most; return what is left out.
 
-        `rest` is the size of the other part to this one: two policies will be replayed on it.
+        An order is tried with each guard. Conservative backfilling comes last: it takes longest.
         """
         base = self.starter.baseline
         informed = "sjf" in self.starter.dimensions["order"]
         usual = [*_ROLLOUTS, *_RULES, _BY_AREA] if informed else self.starter.dimensions["order"]
-        orders = [order for order in dict.fromkeys([*own, *usual]) if order != base["order"]]
-        backfills = ["easy", "conservative"] if informed else ["easy"]
-        done, left_out = [str(base["order"])], list[str]()
-
-        def run() -> float:
-            """Run what is missing; return the seconds of the slowest policy."""
-            guard = {"guard": None} if done[1:] else {}
-            self.run(_dimensions(done, backfills), {**base, **guard})
-            return max(self.costs.values())
-
-        def seconds_left() -> float:
-            return max(0.0, deadline - time.monotonic() - 2 * slowest * rest)
-
-        say(f"trying {done[0]} on the first {len(self.log):,} jobs")
-        slowest = run()
-        rules = [order for order in orders if not order.startswith(ROLLOUT)]
-        if informed and slowest * len(_GUARDS) * len(rules) > _CONSERVATIVE * seconds_left():
-            backfills, left_out = ["easy"], ["conservative backfilling"]
-            slowest = run()
-        for number, order in enumerate(orders):
-            policies = len(_GUARDS) * (len(backfills) if order in rules else 1)
-            if slowest * policies > seconds_left():
-                return [*left_out, *orders[number:]]
-            say(f"trying {order}: {policies} policies, {seconds_left():.0f} s left")
-            done.append(order)
-            slowest = run()
+        orders = [str(order) for order in dict.fromkeys([base["order"], *own, *usual])]
+        rules = [order for order in orders if informed and not order.startswith(ROLLOUT)]
+        tried: dict[str, list[str]] = {"easy": [], "conservative": []}
+        number, left_out = 0, []
+        for order, backfill in [
+            *((one, "easy") for one in orders),
+            *((one, "conservative") for one in rules),
+        ]:
+            number += 1 if order == base["order"] else len(_GUARDS)
+            if number == 1 or policies is None or number <= policies:
+                tried[backfill].append(order)
+            else:
+                left_out.append(order if backfill == "easy" else f"{order} with conservative backfilling")
+        others, careful = tried["easy"][1:], tried["conservative"]
+        dimensions = {
+            "order": tried["easy"],
+            **({"guard": {"grid": list(_GUARDS), "when": {"order": others}}} if others else {}),
+            **({"backfill": {"grid": list(tried), "when": {"order": careful}}} if careful else {}),
+        }
+        fixed = {name: value for name, value in base.items() if name not in dimensions}
+        shown = {name: base.get(name) for name in dimensions}
+        say(f"trying {len(tried['easy'])} orders on the first {len(self.log):,} jobs")
+        self.run(dimensions, shown, console, **fixed)
         return left_out
 
-    def judged(self, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Answer:
+    def judged(
+        self, policy: Mapping[str, Any], baseline: Mapping[str, Any], console: Console | None
+    ) -> Answer:
         """Return the answer on a policy against the baseline on a part of the log."""
         varied = {name: policy.get(name) for name in _POLICY if policy.get(name) != baseline.get(name)}
         if "order" in varied:
@@ -204,11 +218,11 @@ class _Part:
             shared = {
                 name: value for name, value in baseline.items() if name != "order" and name not in varied
             }
-            self.run(dimensions, {"order": baseline["order"]}, **shared)
+            self.run(dimensions, {"order": baseline["order"]}, console, **shared)
         else:
             dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
             shared = {name: value for name, value in baseline.items() if name not in varied}
-            self.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
+            self.run(dimensions, {name: baseline.get(name) for name in varied}, console, **shared)
         summary, ranking = _findings(read_sweep(self.folder))
         row = next(row for row in ranking.rows if not row["is_baseline"])
         return summary.answer(ranking, row)
@@ -217,7 +231,7 @@ class _Part:
 def choose(
     log: Workload | str | Path,
     *,
-    budget: float = 300.0,
+    policies: int | None = None,
     share: float = 0.4,
     processors: int | None = None,
     order: Sequence[str] = (),
@@ -226,20 +240,20 @@ def choose(
     address: str | None = None,
     executor: Executor | None = None,
     out: str | Path | None = None,
+    console: Console | None = None,
     say: Callable[[str], object] = lambda line: None,
 ) -> Choice:
     """Choose the policy with the least `delay_index` on the first part of a log, and judge it on the rest.
 
-    Policies are tried order by order, each with every guard and backfilling, until the budget is spent. A
-    policy that breaks a bound is not chosen. The same call resumes where it was stopped; with a larger budget
-    it tries more.
+    A policy is an order, a guard and a backfilling. One that breaks a bound is not chosen. The same call
+    resumes where it was stopped.
 
     Parameters
     ----------
     log
         The jobs: a log, a file or a name that `gridtune traces list` shows.
-    budget
-        Seconds for all of it; a policy that has begun is finished.
+    policies
+        Try at most so many, the most promising first; by default all, about 50.
     share
         Share of the jobs, the first ones, to choose on; above 0 and below 1.
     processors
@@ -256,6 +270,8 @@ def choose(
         Place of the cells: "inline" for this process, "ray" for workers, "auto" for the faster one.
     out
         Folder of the two sweeps; by default results/choose-NAME.
+    console
+        Shows the progress of the sweeps.
     say
         Called with a line on each step.
 
@@ -271,7 +287,7 @@ def choose(
 
     Examples
     --------
-    >>> gt.choose("my_log.swf.gz", budget=60).parameters  # doctest: +SKIP
+    >>> gt.choose("my_log.swf.gz", policies=20).parameters  # doctest: +SKIP
     {'order': 'sjf', 'backfill': 'easy'}
     """
     load_plugins([Path(path) for path in plugin])
@@ -280,7 +296,6 @@ def choose(
     log = workload_of(log)
     options = {"workers": workers, "address": address, "executor": executor}
     plugins = [str(Path(path).resolve()) for path in plugin]
-    began = time.monotonic()
     cleaned, _ = clean(log, processors=processors)
     jobs = int(len(cleaned) * share)
     logs = [
@@ -301,14 +316,14 @@ def choose(
         _Part(part, folder / name, starter, options, plugins)
         for part, name in zip(logs, ("first", "rest"), strict=True)
     )
-    left_out = first.try_policies(order, began + budget, (1 - share) / share, say)
+    left_out = first.try_policies(order, policies, console, say)
     stored = read_sweep(first.folder)
     chosen, parameters, rank, tried = _best(stored)
     policy = {name: parameters[name] for name in _POLICY if parameters.get(name) is not None}
     judged = None
     if policy != starter.baseline:
         say(f"judging on the other {len(rest.log):,} jobs")
-        judged = rest.judged(policy, starter.baseline)
+        judged = rest.judged(policy, starter.baseline, console)
     if judged is not None and not judged.is_confirmed:
         policy = dict(starter.baseline)
         _, _, rank, _ = _best(stored, only_baseline=True)
@@ -316,18 +331,7 @@ def choose(
     measured = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
     exported["parameters"] = {**measured, "trace": trace}
     exported["judged"] = None if judged is None else judged.as_dict()
-    seconds = time.monotonic() - began
-    return Choice(policy, tried, left_out, chosen, judged, (jobs, len(rest.log)), exported, seconds)
-
-
-def _dimensions(orders: Sequence[str], backfills: Sequence[str]) -> dict[str, Any]:
-    """Return every order with every backfilling that it goes with and every guard; the first has none."""
-    rules = [order for order in orders if not order.startswith(ROLLOUT)]
-    return {
-        "order": list(orders),
-        "backfill": {"grid": list(backfills), "when": {"order": rules}},
-        **({"guard": {"grid": list(_GUARDS), "when": {"order": list(orders[1:])}}} if orders[1:] else {}),
-    }
+    return Choice(policy, tried, left_out, chosen, judged, (jobs, len(rest.log)), exported)
 
 
 def _best(stored: StoredSweep, *, only_baseline: bool = False) -> tuple[Answer, Mapping[str, Any], int, int]:

@@ -12,7 +12,6 @@ import gridtune
 from gridtune.core.cells import finite_json
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
-from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.rankings.ranking import LEVEL, Ranking, Row
 from gridtune.report.summarising import summarise
 from gridtune.report.summary import Summary
@@ -81,7 +80,7 @@ def exported_configuration(
         "workload": stratum,
         "rank": rank,
         "of": len(ranked),
-        "parameters": _parameters(sweep, row),
+        "parameters": sweep.parameters_of(row),
         "objective": {
             "metric": goal.metric,
             "direction": goal.direction,
@@ -115,19 +114,6 @@ def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, 
         raise SweepError("the sweep has several workloads and no ranking over all of them", hint=hint)
     overall = summary.overall[metric]
     return f"all of {', '.join(groups)}", overall, overall.rows
-
-
-def _parameters(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a row of a ranking, all that the search space set."""
-    for result in sweep.results:
-        if result.configuration_id == row["configuration_id"]:
-            return dict(result.configuration)
-    columns = {
-        name.removeprefix(PARAMETER_PREFIX): value
-        for name, value in row.items()
-        if name.startswith(PARAMETER_PREFIX) and value is not None
-    }
-    return {**sweep.facts.space.get("fixed", {}), **columns}
 
 
 def _provenance(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -217,6 +217,97 @@ class Fit:
         lines = (self.answer.advice, *(f"{name}: {text}" for name, text in self.answer.lines), str(self))
         return "".join(f"<p>{html.escape(line)}</p>" for line in lines) + plain_table(*self.table())
 
+    def worst_class(self, folder: Path) -> Iterator[str]:
+        """Yield the partition, QOS or account whose waits add most to the error, with its line."""
+        named = [(one, agreement) for one, agreement in self.classes() if one.name.startswith(_BLAMED)]
+        if not named:
+            return
+        one, agreement = max(
+            named, key=lambda pair: abs(pair[1].simulated_mean - pair[1].recorded_mean) * pair[1].jobs
+        )
+        file = folder / "slurm.conf" if folder.is_dir() else folder
+        wanted = one.name.replace("partition ", "partitionname=").lower()
+        lines = file.read_text(encoding="utf-8", errors="replace").lower().splitlines()
+        place = next((f" ({file.name}:{k})" for k, line in enumerate(lines, 1) if wanted in line.split()), "")
+        yield (
+            f"the worst fit is {one.name}{place}: its jobs waited {agreement.recorded_mean:,.0f} s on "
+            f"average, simulated {agreement.simulated_mean:,.0f} s"
+        )
+
+    def write_page(self) -> None:
+        """Write the page, and draw its picture."""
+        with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
+            self._scatter(left)
+            self._over_time(right)
+            picture = base64.b64encode(save(drawing, self.folder / "self.png").read_bytes()).decode()
+        kind = {"yes": "better", "signs only": "not-sure", "no": "worse"}[self.trust]
+        calibrated = len(self.jobs.requests) - len(self.judged)
+        note = (
+            f"The {calibrated:,} jobs before them were used for calibration: {self.tried} configurations "
+            f"were tried, misfit {self.misfit[0]:.3f} as described, {self.misfit[1]:.3f} as fitted. The "
+            "median error is "
+            "the median distance of a job's wait from its recorded one; rank is Spearman's correlation."
+        )
+        title = f"{self.name}: recorded and simulated waits"
+        body = [
+            f"<header><h1>{html.escape(title)}</h1></header><main>",
+            f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(self.answer.advice)}</p>',
+            *(f'<p class="note">{name}: {html.escape(text)}</p>' for name, text in self.answer.lines),
+            f'<p class="note">{html.escape(str(self))}</p>',
+            '<figure class="picture"><img alt="Simulated against recorded waits, and both over time" '
+            f'src="data:image/png;base64,{picture}"></figure></section>',
+            "<section><h2>The jobs that were judged, seconds</h2>",
+            plain_table(*self.table()),
+            f"<p>{html.escape(note)}</p>",
+        ]
+        text = html_document(title, [*body, "</section></main>"], styles=("page", "reproduction"))
+        self.page.write_text(text, encoding="utf-8")
+
+    def _scatter(self, axes: Axes) -> None:
+        """Draw the judged jobs' waits against the recorded ones."""
+        rows = self.judged[self.jobs.recorded[self.judged] >= 0]
+        rows = rows[:: max(1, len(rows) // _MOST_POINTS)]
+        recorded, simulated = self.jobs.recorded[rows], np.median(self.fitted[:, rows], axis=0)
+        top = max(float(recorded.max(initial=60)), float(simulated.max(initial=60))) * 1.3
+        axes.plot([0, top], [0, top], color=BASELINE, linewidth=1)
+        axes.scatter(recorded, simulated, s=9, alpha=0.45, linewidths=0, color=BETTER)
+        for name in ("x", "y"):
+            getattr(axes, f"set_{name}scale")("symlog", linthresh=60)
+            ticks = [tick for tick in _TICKS if tick <= top]
+            getattr(axes, f"set_{name}ticks")(ticks, [_TICKS[tick] for tick in ticks])
+            getattr(axes, f"set_{name}lim")(-6, top)
+        axes.minorticks_off()
+        axes.set(xlabel="recorded wait", ylabel="simulated wait", title="Jobs that were judged")
+
+    def _over_time(self, axes: Axes) -> None:
+        """Draw mean waits over time."""
+        submit = np.array([request.submit for request in self.jobs.requests])
+        stated = self.jobs.recorded >= 0
+        span = float(np.ptp(submit)) + 1
+        unit, name = (86_400, "day") if span > 3 * 86_400 else (3600, "hour")
+        since = (submit - submit.min()) / unit
+        bins = np.minimum((since / (span / unit) * _BINS).astype(int), _BINS - 1)
+        count = np.bincount(bins[stated], minlength=_BINS)
+        middle = (np.arange(_BINS) + 0.5) * span / unit / _BINS
+        rows: list[tuple[str, np.ndarray, str]] = [
+            ("recorded", self.jobs.recorded.astype(float), BASELINE),
+            ("simulated, fitted", self.fitted.mean(axis=0), BETTER),
+        ]
+        if self.fitted is not self.described:
+            rows.insert(1, ("simulated, as described", self.described.mean(axis=0), WORSE))
+        for label, waits, colour in rows:
+            sums = np.bincount(bins[stated], weights=waits[stated], minlength=_BINS)
+            mean = np.divide(sums, count, out=np.full(_BINS, np.nan), where=count > 0)
+            axes.plot(
+                middle[count > 0], mean[count > 0] / 3600, color=colour, label=label, marker="o", markersize=3
+            )
+        cut = (self.cut - submit.min()) / unit
+        axes.axvline(cut, color="#999999", linestyle="--", linewidth=1)
+        axes.annotate(" judged →", (cut, 0.97), xycoords=("data", "axes fraction"), va="top", color="#666666")
+        axes.set(xlabel=f"{name} of submission", ylabel="mean wait, h", title="Over time")
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="best")
+
 
 def fit(
     log: Workload | str | Path,
@@ -328,9 +419,9 @@ def fit(
         folder,
     )
     if result.trust != "yes":
-        result = replace(result, reasons=[*result.reasons, *_worst(result, Path(slurm))])
+        result = replace(result, reasons=[*result.reasons, *result.worst_class(Path(slurm))])
     result.write()
-    result.page.write_text(_page(result), encoding="utf-8")
+    result.write_page()
     return result
 
 
@@ -348,24 +439,6 @@ def _misfit(recorded: IntArray, waits: FloatArray) -> float:
     errors = (waits - recorded)[:, recorded >= 0]
     total = recorded[recorded >= 0].sum()
     return float(np.mean(abs(errors.sum(axis=1)) + abs(errors).sum(axis=1)) / total) if total else math.nan
-
-
-def _worst(fit: Fit, folder: Path) -> Iterator[str]:
-    """Yield the partition, QOS or account whose waits add most to the error, with its line of slurm.conf."""
-    named = [(one, agreement) for one, agreement in fit.classes() if one.name.startswith(_BLAMED)]
-    if not named:
-        return
-    one, agreement = max(
-        named, key=lambda pair: abs(pair[1].simulated_mean - pair[1].recorded_mean) * pair[1].jobs
-    )
-    file = folder / "slurm.conf" if folder.is_dir() else folder
-    wanted = one.name.replace("partition ", "partitionname=").lower()
-    lines = file.read_text(encoding="utf-8", errors="replace").lower().splitlines()
-    place = next((f" ({file.name}:{k})" for k, line in enumerate(lines, 1) if wanted in line.split()), "")
-    yield (
-        f"the worst fit is {one.name}{place}: its jobs waited {agreement.recorded_mean:,.0f} s on average, "
-        f"simulated {agreement.simulated_mean:,.0f} s"
-    )
 
 
 def _search(
@@ -405,78 +478,3 @@ def _search(
     spread = float(gain.std(ddof=1) / math.sqrt(len(gain)))
     chosen = best if gain.mean() > max(_LEAST_GAIN * base.mean(), 2 * spread) else described[0]
     return values[chosen], len(full), (float(base.mean()), float(full[chosen].mean()))
-
-
-def _page(fit: Fit) -> str:
-    """Return the page, and draw its picture."""
-    with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
-        _scatter(left, fit)
-        _over_time(right, fit)
-        picture = base64.b64encode(save(drawing, fit.folder / "fit.png").read_bytes()).decode()
-    kind = {"yes": "better", "signs only": "not-sure", "no": "worse"}[fit.trust]
-    calibrated = len(fit.jobs.requests) - len(fit.judged)
-    note = (
-        f"The {calibrated:,} jobs before them were used for calibration: {fit.tried} configurations were "
-        f"tried, misfit {fit.misfit[0]:.3f} as described, {fit.misfit[1]:.3f} as fitted. The median error is "
-        "the median distance of a job's wait from its recorded one; rank is Spearman's correlation."
-    )
-    title = f"{fit.name}: recorded and simulated waits"
-    body = [
-        f"<header><h1>{html.escape(title)}</h1></header><main>",
-        f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(fit.answer.advice)}</p>',
-        *(f'<p class="note">{name}: {html.escape(text)}</p>' for name, text in fit.answer.lines),
-        f'<p class="note">{html.escape(str(fit))}</p>',
-        '<figure class="picture"><img alt="Simulated against recorded waits, and both over time" '
-        f'src="data:image/png;base64,{picture}"></figure></section>',
-        "<section><h2>The jobs that were judged, seconds</h2>",
-        plain_table(*fit.table()),
-        f"<p>{html.escape(note)}</p>",
-    ]
-    return html_document(title, [*body, "</section></main>"], styles=("page", "reproduction"))
-
-
-def _scatter(axes: Axes, fit: Fit) -> None:
-    """Draw the judged jobs' waits against the recorded ones."""
-    rows = fit.judged[fit.jobs.recorded[fit.judged] >= 0]
-    rows = rows[:: max(1, len(rows) // _MOST_POINTS)]
-    recorded, simulated = fit.jobs.recorded[rows], np.median(fit.fitted[:, rows], axis=0)
-    top = max(float(recorded.max(initial=60)), float(simulated.max(initial=60))) * 1.3
-    axes.plot([0, top], [0, top], color=BASELINE, linewidth=1)
-    axes.scatter(recorded, simulated, s=9, alpha=0.45, linewidths=0, color=BETTER)
-    for name in ("x", "y"):
-        getattr(axes, f"set_{name}scale")("symlog", linthresh=60)
-        ticks = [tick for tick in _TICKS if tick <= top]
-        getattr(axes, f"set_{name}ticks")(ticks, [_TICKS[tick] for tick in ticks])
-        getattr(axes, f"set_{name}lim")(-6, top)
-    axes.minorticks_off()
-    axes.set(xlabel="recorded wait", ylabel="simulated wait", title="Jobs that were judged")
-
-
-def _over_time(axes: Axes, fit: Fit) -> None:
-    """Draw mean waits over time."""
-    submit = np.array([request.submit for request in fit.jobs.requests])
-    stated = fit.jobs.recorded >= 0
-    span = float(np.ptp(submit)) + 1
-    unit, name = (86_400, "day") if span > 3 * 86_400 else (3600, "hour")
-    since = (submit - submit.min()) / unit
-    bins = np.minimum((since / (span / unit) * _BINS).astype(int), _BINS - 1)
-    count = np.bincount(bins[stated], minlength=_BINS)
-    middle = (np.arange(_BINS) + 0.5) * span / unit / _BINS
-    rows: list[tuple[str, np.ndarray, str]] = [
-        ("recorded", fit.jobs.recorded.astype(float), BASELINE),
-        ("simulated, fitted", fit.fitted.mean(axis=0), BETTER),
-    ]
-    if fit.fitted is not fit.described:
-        rows.insert(1, ("simulated, as described", fit.described.mean(axis=0), WORSE))
-    for label, waits, colour in rows:
-        sums = np.bincount(bins[stated], weights=waits[stated], minlength=_BINS)
-        mean = np.divide(sums, count, out=np.full(_BINS, np.nan), where=count > 0)
-        axes.plot(
-            middle[count > 0], mean[count > 0] / 3600, color=colour, label=label, marker="o", markersize=3
-        )
-    cut = (fit.cut - submit.min()) / unit
-    axes.axvline(cut, color="#999999", linestyle="--", linewidth=1)
-    axes.annotate(" judged →", (cut, 0.97), xycoords=("data", "axes fraction"), va="top", color="#666666")
-    axes.set(xlabel=f"{name} of submission", ylabel="mean wait, h", title="Over time")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="best")

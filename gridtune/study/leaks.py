@@ -1,12 +1,11 @@
 """Checks that a queue order knows nothing but what a scheduler may know, and decides the same every time.
 
-The source is read before it is run: it may do arithmetic with the fields of a job and no more. Then it is
-replayed under other futures, and in another process with another environment.
+Its source is read before it is run (`gridtune.batch.policies.reading`). Then it is replayed under other
+futures, and in another process with another environment.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import html
 import json
@@ -25,12 +24,11 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from gridtune.batch.metrics import evaluate
-from gridtune.batch.policies.expression import JobView
 from gridtune.batch.policies.queue_order import ORDERS
+from gridtune.batch.policies.reading import source_faults
 from gridtune.batch.replay import simulate
 from gridtune.core.schedules.schedule import Schedule
-from gridtune.core.sources import Source
-from gridtune.core.user_code.plugins import load_plugins, plugin_of, read_plugin
+from gridtune.core.user_code.plugins import load_plugins, plugin_of
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.report.labels import number_text, percent_text
 from gridtune.report.tables import html_document, plain_table
@@ -41,28 +39,6 @@ from gridtune.workload.files import WorkloadReference
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-#: Modules that a policy may import, each with the names of it that may be used; None for all.
-_MODULES: Mapping[str, frozenset[str] | None] = {
-    "__future__": None,
-    "math": None,
-    "typing": frozenset({"Any", "Final"}),
-    "gridtune": frozenset({"queue_order", "JobView"}),
-    "numba": frozenset({"njit", "jit", "float64", "int64"}),
-    "numpy": frozenset(
-        name
-        for name, value in vars(np).items()
-        if isinstance(value, np.ufunc | float)
-        or (isinstance(value, type) and issubclass(value, np.number))
-        or name in {"array", "clip", "interp", "where", "sum"}
-    ),
-}
-#: Built-in functions that reach beyond a policy's arguments.
-_BUILTINS = frozenset(
-    {"open", "eval", "exec", "compile", "input", "print", "breakpoint", "getattr", "setattr", "delattr"}
-    | {"globals", "locals", "vars", "dir", "id", "hash", "memoryview", "object", "type", "super", "help"}
-)
-#: Fields of logs and schedules that no scheduler knows.
-_FUTURE = frozenset({"run_time", "runtime", "end_time", "start_time", "actual_run_time"})
 #: Logs that a policy is tried on by default: generator, jobs, processors and load.
 _GENERATED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "lublin, load 0.6": ("lublin", {"jobs": 2500, "processors": 128, "load": 0.6}),
@@ -92,138 +68,6 @@ _JOBS, _FUTURES = 300, 40
 _WEEK = 7 * 86_400
 #: Variables of the environment that the other process has, too: it could not start without them.
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
-
-
-def _source_faults(path: Path) -> list[str]:
-    """Return what a policy's source does beyond arithmetic with the fields of a job; nothing of it is run.
-
-    Raises
-    ------
-    PolicyError
-        If the file cannot be read.
-    """
-    plugin = read_plugin(path)
-    modules = {name.partition(".")[0] for name in plugin.modules}
-    return [fault for source in plugin.modules.values() for fault in _SourceReader(source, modules).faults()]
-
-
-class _SourceReader(ast.NodeVisitor):
-    """Reads one source for `_source_faults`."""
-
-    def __init__(self, source: Source, own: set[str]) -> None:
-        self._source, self._own = source, own
-        self._aliases: dict[str, str] = {}
-        self._found: list[tuple[int, str]] = []
-        self._local: list[set[str]] = []
-
-    def faults(self) -> list[str]:
-        """Return the faults with their lines."""
-        try:
-            tree = ast.parse(self._source.text)
-        except SyntaxError as fault:
-            return [f"{self._source.file}:{fault.lineno}: {fault.msg}"]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    self._aliases[alias.asname or alias.name.partition(".")[0]] = alias.name
-        self.visit(tree)
-        return [f"{self._source.file}:{line}: {text}" for line, text in sorted(set(self._found))]
-
-    def _report(self, node: ast.AST, text: str) -> None:
-        self._found.append((getattr(node, "lineno", 0), text))
-
-    def _check_name(self, node: ast.AST, module: str, name: str) -> None:
-        allowed = _MODULES.get(module, frozenset())
-        if allowed is not None and name not in allowed:
-            self._report(node, f"uses {module}.{name}")
-
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            if alias.name not in _MODULES and alias.name.partition(".")[0] not in self._own:
-                self._report(node, f"imports {alias.name}")
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        if node.level or module.partition(".")[0] in self._own:
-            return
-        if module not in _MODULES:
-            self._report(node, f"imports {module}")
-            return
-        for alias in node.names:
-            self._check_name(node, module, alias.name)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        module = self._aliases.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        if module in _MODULES:
-            self._check_name(node, str(module), node.attr)
-        else:
-            self.visit(node.value)
-        if node.attr.startswith("_"):
-            self._report(node, f"uses the private attribute {node.attr}")
-        if node.attr in _FUTURE and node.attr not in JobView._fields:
-            self._report(node, f"reads {node.attr}, which no scheduler knows")
-        if not isinstance(node.ctx, ast.Load):
-            self._report(node, f"changes the attribute {node.attr}")
-
-    def visit_Name(self, node: ast.Name) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            return
-        if self._aliases.get(node.id) in _MODULES:
-            self._report(node, f"passes the module {node.id} around")
-        if node.id in _BUILTINS or (node.id.startswith("__") and node.id != "__name__"):
-            self._report(node, f"uses {node.id}")
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._report(node, f"defines the class {node.name}; a policy is a function")
-
-    def visit_Global(self, node: ast.Global) -> None:
-        self._report(node, f"changes the global {', '.join(node.names)}")
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
-        self._report(node, f"keeps {', '.join(node.names)} between calls")
-
-    def visit_Yield(self, node: ast.Yield) -> None:
-        self._report(node, "is a generator, whose frame leads to the simulator's")
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        # A name that is stored once, with something new: others may stand for what is not the function's own.
-        stored = [
-            one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-        ]
-        made = {
-            one.targets[0].id
-            for one in ast.walk(node)
-            if isinstance(one, ast.Assign)
-            and isinstance(one.targets[0], ast.Name)
-            and isinstance(one.value, ast.List | ast.ListComp | ast.Call)
-        }
-        self._local.append({name for name in made if stored.count(name) == 1})
-        self.generic_visit(node)
-        self._local.pop()
-
-    def _is_own(self, node: ast.AST) -> bool:
-        """Return True for a variable that holds what its function has made."""
-        return isinstance(node, ast.Name) and bool(self._local) and node.id in self._local[-1]
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if not isinstance(node.ctx, ast.Load) and not self._is_own(node.value):
-            self._report(node, f"changes {ast.unparse(node)}, which is not its own")
-        self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        method = node.func if isinstance(node.func, ast.Attribute) else None
-        if method is not None and method.attr in _CHANGING and not self._is_own(method.value):
-            self._report(node, f"calls {ast.unparse(method)}, which changes what it is called on")
-        if any(keyword.arg == "out" for keyword in node.keywords):
-            self._report(node, "writes into an array by out=")
-        self.generic_visit(node)
-
-
-#: Methods of containers that change them.
-_CHANGING = frozenset(
-    {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add", "fill", "put"}
-    | {"sort", "reverse", "at"}
-)
 
 
 def _read_logs(references: Sequence[str], seed: int) -> dict[str, Workload]:
@@ -564,7 +408,7 @@ def _checks(
     seed: int,
 ) -> Iterator[Check]:
     """Yield the checks up to the first that makes others impossible; `rules` gets the order."""
-    faults = _source_faults(file) if file is not None else []
+    faults = source_faults(file) if file is not None else []
     yield Check("source", not faults, "; ".join(faults))
     if faults:
         return

@@ -26,7 +26,6 @@ from gridtune.report.reproduction.verdicts import (
     TraceUse,
     estimate,
     judge,
-    read_reproduced,
 )
 from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
@@ -154,7 +153,7 @@ def reproduce(
     verdicts = home / VERDICTS_FILE
     if home.exists() and not home.is_dir():
         raise SweepError("is no folder", path=home, hint="give another --output")
-    if verdicts.exists() and (other := read_reproduced(verdicts).name) != name:
+    if verdicts.exists() and (other := Reproduced.read(verdicts).name) != name:
         raise SweepError(f"holds the reproduction of {other!r}", path=home, hint="give another --output")
     tracking = tracking or tracking_uri is not None
     logs = _Logs(home / _TRACES, full, say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import Any, Literal
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.sweep.execution.observing import BestSoFar, SweepPlan
+from gridtune.sweep.execution.observing import BestSoFar, SweepPlan, clock_text
 from gridtune.sweep.execution.status import DriverStatus, LockOwner, cells_since
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, SweepView, place_name, view_sweep
@@ -91,10 +92,61 @@ class SweepStatus:
         """True if it is finished and every cell is done."""
         return self.state == "finished" and self.counts.get("done", 0) == self.total
 
+    @property
+    def time_left(self) -> str:
+        """The time that the cells that are left take; empty if it is not known."""
+        return "" if self.seconds_left is None else clock_text(self.seconds_left)
+
+    @property
+    def state_text(self) -> str:
+        """The state in words, with the driver."""
+        who = "" if self.process is None else f"process {self.process} on {self.host}"
+        if self.state == "running":
+            busy = f", {self.busy} worker{'s' if self.busy > 1 else ''} busy" if self.busy else ""
+            since = "" if self.began is None else f" for {clock_text(time.time() - self.began)}"
+            doing = "" if self.stage == "running" else f": {self.stage or 'starting'}"
+            text = f"running{since}{doing}{busy} ({who})"
+            if self.silent is not None:
+                text += f", but without a sign of life for {clock_text(self.silent)}: is it suspended?"
+            return text
+        if self.state == "died":
+            doing = f" while {self.stage}" if self.stage else ""
+            sign = "" if self.last_sign is None else f"; last sign of life {when(self.last_sign)}"
+            return f"not running: its driver ({who or 'unknown'}) died{doing}{sign}"
+        if self.state == "stopped":
+            return f"not running: its driver stopped: {self.error}"
+        if self.state == "unknown":
+            return f"not known: its driver is {who}, which cannot be seen from here"
+        return self.state
+
+    def __str__(self) -> str:
+        up_to = "up to " if self.at_most else ""
+        total = "an unknown number of" if self.total is None else f"{up_to}{self.total:,}"
+        states = {state: count for state, count in self.counts.items() if count or state == "done"}
+        counts = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
+        left = "" if self.left is None else f", {up_to}{self.left:,} left"
+        lines = [f"{self.name}: {self.state_text}", f"  {counts}{left}, of {total} cells"]
+        if self.last_result is not None:
+            lines.append(f"  last result {when(self.last_result)}")
+        if self.time_left:
+            what = "left" if self.state == "running" else "to run what is left, at the same pace"
+            lines.append(f"  {'at most' if self.at_most else 'about'} {self.time_left} {what}")
+        best = self.best if self.left else [line.replace("best so far", "best", 1) for line in self.best]
+        lines += [f"  {line}" for line in best]
+        if self.state in {"interrupted", "stopped", "died"}:
+            lines.append("  the same command as before goes on with what is left")
+        return "\n".join(lines)
+
     def as_dict(self) -> dict[str, Any]:
         """Return what `--json` prints."""
         content = {**asdict(self), "folder": str(self.folder), "left": self.left, "complete": self.complete}
         return {**content, "best": list(self.best)}
+
+
+def when(moment: float) -> str:
+    """Return how long ago a moment was, and when, in local time."""
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return f"{clock_text(max(0.0, time.time() - moment))} ago ({text})"
 
 
 def sweep_status(place: Place, *, best: bool = True) -> SweepStatus:

@@ -92,6 +92,18 @@ class StoredSweep:
         wanted = set(rows["cell_id"].to_pylist())
         return [cell for cell in cells if cell.cell_id in wanted]
 
+    def parameters_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a row of a ranking, all that the search space set."""
+        for result in self.results:
+            if result.configuration_id == row["configuration_id"]:
+                return dict(result.configuration)
+        columns = {
+            name.removeprefix(PARAMETER_PREFIX): value
+            for name, value in row.items()
+            if name.startswith(PARAMETER_PREFIX) and value is not None
+        }
+        return {**self.facts.space.get("fixed", {}), **columns}
+
 
 def read_sweep(results: Place, *wanted: str) -> StoredSweep:
     """Return the sweep in a folder, or at a URL.

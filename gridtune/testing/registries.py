@@ -26,8 +26,8 @@ from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.predictors import EARLY, PREDICTORS, PredictedJob, Prediction, Predictor
 from gridtune.batch.replay import simulate
 from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_job
+from gridtune.core.measures import Direction
 from gridtune.core.schedules.schedule import JobState, Schedule, validate_schedule
-from gridtune.core.system import Direction
 from gridtune.core.usage import NodePower, NodeState, NodeStates
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.registry import Registry

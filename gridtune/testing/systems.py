@@ -27,8 +27,9 @@ from gridtune.core.cells import (
     replicate_streams,
     validated,
 )
+from gridtune.core.measures import Direction
 from gridtune.core.reproduction import Experiment, Reading, Reproduction
-from gridtune.core.system import Direction, Outcome, System, SystemParameters, get_system
+from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.rankings.cells import BOUND
 from gridtune.sweep.execution.cluster import ray_session

@@ -34,14 +34,6 @@ _LONGEST_NAME = 240
 _CURVE_NOTE, _STEPS = "learning_curve", "iteration"
 
 
-def naming_parameters(facts: SweepFacts) -> list[str]:
-    """Return the parameters that name a configuration, in the order of its name.
-
-    Those that the baseline leaves open are conditions, such as the trace: they come last.
-    """
-    return sorted(facts.dimensions, key=lambda name: bool(facts.baseline) and name not in facts.baseline)
-
-
 def configuration_content(
     results: Sequence[CellResult],
     facts: SweepFacts,
@@ -65,7 +57,7 @@ def configuration_content(
     ordered = sorted(results, key=lambda result: (result.seed, result.replicate))
     first = ordered[0]
     done = [result for result in ordered if result.state == "done"]
-    label = configuration_label(first.configuration, naming_parameters(facts))
+    label = configuration_label(first.configuration, facts.naming_parameters)
     tags = {"gridtune.kind": "configuration", "replicates": f"{len(done)}/{facts.replicates}"}
     if first.workload:
         tags["workload"] = first.workload

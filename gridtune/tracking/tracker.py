@@ -32,7 +32,6 @@ from gridtune.tracking.content import (
     configuration_content,
     curves_of,
     most_runs,
-    naming_parameters,
     ranked_rows,
     runs_of_ranking,
 )
@@ -319,7 +318,7 @@ def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at:
     at
         When the view was made, in milliseconds.
     """
-    parameters = [clean_name(name) for name in naming_parameters(facts)][:_PARAMETERS]
+    parameters = [clean_name(name) for name in facts.naming_parameters][:_PARAMETERS]
     objectives = [clean_name(objective.metric) for objective in facts.objectives]
     columns = ["tags.`verdict`", f"metrics.`{DIFFERENCE}`", "metrics.`rank`"]
     if facts.constraints:

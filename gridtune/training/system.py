@@ -32,15 +32,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.core.cells import content_id, finite_json
-from gridtune.core.system import (
-    CellResources,
-    Measure,
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.measures import Measure
+from gridtune.core.system import CellResources, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.core.user_code.checksums import code_of
 from gridtune.errors import PolicyError, require_module
 from gridtune.storage import user_cache

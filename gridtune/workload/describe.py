@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import zoneinfo
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -165,8 +163,16 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
     machine = processors if processors is not None else workload.machine_processors
     submit, size, run = workload.submit_time, workload.processors, workload.run_time
     sized, ran = size[_size_known(workload)], run[run >= 0]
-    clock, hour, weekday = local_clock(workload)
-    dated = start_instant(workload) is not None
+    clock, hour, weekday = workload.local_clock()
+    dates = [
+        None if moment is None else moment.isoformat()
+        for moment in map(workload.instant, (int(submit.min()), int(submit.max())))
+    ]
+    kinds = {
+        name: len(np.unique(column[column != UNKNOWN]))
+        for name in ("user", "group", "queue", "partition")
+        for column in [workload.column(name)]
+    }
     estimated = (workload.requested_time > 0) & (run >= 0)
     accuracy = np.asarray(run[estimated] / workload.requested_time[estimated])
     unknown = {field: int((workload.column(field) == UNKNOWN).sum()) for field in _FIELDS_TO_MISS}
@@ -177,16 +183,16 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         name=workload.name,
         checksum=workload.checksum,
         jobs=len(workload),
-        users=_kinds(workload, "user"),
-        groups=_kinds(workload, "group"),
-        queues=_kinds(workload, "queue"),
-        partitions=_kinds(workload, "partition"),
+        users=kinds["user"],
+        groups=kinds["group"],
+        queues=kinds["queue"],
+        partitions=kinds["partition"],
         processors=machine,
-        first_submit=_instant(workload, int(submit.min())),
-        last_submit=_instant(workload, int(submit.max())),
+        first_submit=dates[0],
+        last_submit=dates[1],
         clock=clock,
         span_seconds=int(np.ptp(submit)),
-        area_processor_seconds=_area(workload),
+        area_processor_seconds=workload.area,
         offered_load=offered_load(workload, processors=machine),
         recorded_utilisation=_recorded_utilisation(workload, machine),
         run_time=Quantiles.of(ran),
@@ -203,7 +209,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         wider_than_machine=0 if machine is None else int((size > machine).sum()),
         unsorted=int((np.diff(submit) < 0).sum()),
         arrivals_by_hour=_shares(hour, 24),
-        arrivals_by_weekday=_shares(weekday, 7) if dated else (),
+        arrivals_by_weekday=_shares(weekday, 7) if dates[0] else (),
         unknown={field: count for field, count in unknown.items() if count},
     )
 
@@ -215,65 +221,7 @@ def offered_load(workload: Workload, *, processors: int | None = None) -> float:
     """
     machine = processors if processors is not None else workload.machine_processors
     span = int(np.ptp(workload.submit_time)) if len(workload) else 0
-    return _area(workload) / (machine * span) if machine and span else math.nan
-
-
-def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:
-    """Return the name of the log's clock, and the hour (0–23) and weekday (Monday 0) of each submission.
-
-    Local time of the header's `TimeZoneString` where it names a known zone, else of its `TimeZone`
-    offset, else UTC; without `UnixStartTime` the hours count from the log's own second 0.
-    """
-    start = start_instant(workload)
-    if start is None:
-        seconds, clock = workload.submit_time, "log"
-    else:
-        instants = workload.submit_time + int(start.timestamp())
-        # Zones change on whole hours.
-        hours, index = np.unique(instants // _HOUR, return_inverse=True)
-        moments = [datetime.datetime.fromtimestamp(hour * _HOUR, start.tzinfo) for hour in hours.tolist()]
-        offsets = [int((moment.utcoffset() or datetime.timedelta()).total_seconds()) for moment in moments]
-        seconds, clock = instants + np.asarray(offsets, np.int64)[index], str(start.tzinfo)
-    days = seconds // _DAY
-    # 1970-01-01 was a Thursday.
-    return clock, seconds % _DAY // _HOUR, (days + 3) % 7
-
-
-def start_instant(workload: Workload) -> datetime.datetime | None:
-    """Return the log's second 0 in its own time zone; None where the header gives no date."""
-    text = _header(workload, "UnixStartTime")
-    try:
-        seconds = int(text) if text else 0
-    except ValueError:
-        return None
-    return datetime.datetime.fromtimestamp(seconds, _zone(workload)) if seconds > 0 else None
-
-
-def _zone(workload: Workload) -> datetime.tzinfo:
-    name, offset = _header(workload, "TimeZoneString"), _header(workload, "TimeZone")
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        pass
-    try:
-        return datetime.timezone(datetime.timedelta(seconds=int(offset)))
-    except ValueError:
-        return datetime.UTC
-
-
-def _header(workload: Workload, key: str) -> str:
-    return (workload.header.get(key) or ("",))[0].strip()
-
-
-def _instant(workload: Workload, submit: int) -> str | None:
-    start = start_instant(workload)
-    if start is None:
-        return None
-    return datetime.datetime.fromtimestamp(int(start.timestamp()) + submit, start.tzinfo).isoformat()
-
-
-def _area(workload: Workload) -> int:
-    return int((workload.processors * np.maximum(workload.run_time, 0)).sum())
+    return workload.area / (machine * span) if machine and span else math.nan
 
 
 def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
@@ -282,16 +230,11 @@ def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
         return math.nan
     jobs = workload.take(recorded)
     start = jobs.submit_time + jobs.wait_time
-    return _area(jobs) / (machine * int((start + jobs.run_time).max() - start.min()))
+    return jobs.area / (machine * int((start + jobs.run_time).max() - start.min()))
 
 
 def _size_known(workload: Workload) -> BoolArray:
     return (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
-
-
-def _kinds(workload: Workload, field: str) -> int:
-    column = workload.column(field)
-    return len(np.unique(column[column != UNKNOWN]))
 
 
 def _share(mask: BoolArray) -> float:

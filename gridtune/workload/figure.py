@@ -22,8 +22,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.describe import (
     WorkloadStatistics,
     describe_workload,
-    local_clock,
-    start_instant,
 )
 from gridtune.workload.workload import Workload
 
@@ -67,8 +65,8 @@ def plot_workload(workload: Workload, path: Path, *, processors: int | None = No
     if suffix not in figure.canvas.get_supported_filetypes():
         raise WorkloadError(f"no picture format {suffix!r}", path=path, hint="name it .png, .svg or .pdf")
     axes = figure.subplots(3, 2, height_ratios=(1.0, 1.1, 1.0))
-    figure.suptitle(_title(statistics), fontsize=13, x=0.01, ha="left")
     panels = _Panels(workload, statistics)
+    figure.suptitle(panels.title(), fontsize=13, x=0.01, ha="left")
     panels.arrivals_per_day(axes[0, 0])
     panels.arrivals_per_hour(axes[0, 1])
     panels.run_time_and_size(axes[1, 0])
@@ -80,18 +78,6 @@ def plot_workload(workload: Workload, path: Path, *, processors: int | None = No
         axis.title.set(fontsize=11, fontweight="bold", ha="left", x=0.0)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
-
-
-def _title(statistics: WorkloadStatistics) -> str:
-    parts = [f"{statistics.name}: {statistics.jobs:,} jobs"]
-    if statistics.users:
-        parts.append(f"{statistics.users:,} users")
-    if statistics.processors:
-        parts.append(f"{statistics.processors:,} processors")
-    parts.append(f"{statistics.span_seconds / _DAY:,.1f} days")
-    if not math.isnan(statistics.offered_load):
-        parts.append(f"offered load {statistics.offered_load:.2f}")
-    return ", ".join(parts)
 
 
 def _edges(submit: IntArray, most: int) -> IntArray:
@@ -119,7 +105,7 @@ class _Panels:
 
     def _positions(self, axis: Axes, edges: IntArray) -> FloatArray:
         """Return where to plot instants: at their dates (UTC), else at days since the log's second 0."""
-        start = start_instant(self.workload)
+        start = self.workload.instant()
         if start is None:
             axis.set_xlabel("days since the log's second 0")
             return edges / _DAY
@@ -128,6 +114,19 @@ class _Panels:
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         axis.xaxis_date()
         return np.asarray(date2num((edges + int(start.timestamp())).astype("datetime64[s]")))
+
+    def title(self) -> str:
+        """Return the name of the log, and its size."""
+        statistics = self.statistics
+        parts = [f"{statistics.name}: {statistics.jobs:,} jobs"]
+        if statistics.users:
+            parts.append(f"{statistics.users:,} users")
+        if statistics.processors:
+            parts.append(f"{statistics.processors:,} processors")
+        parts.append(f"{statistics.span_seconds / _DAY:,.1f} days")
+        if not math.isnan(statistics.offered_load):
+            parts.append(f"offered load {statistics.offered_load:.2f}")
+        return ", ".join(parts)
 
     def arrivals_per_day(self, axis: Axes) -> None:
         """Draw the submissions over the log."""
@@ -139,7 +138,7 @@ class _Panels:
 
     def arrivals_per_hour(self, axis: Axes) -> None:
         """Draw the submissions over the hours of a week, or of the log's own day."""
-        clock, hour, weekday = local_clock(self.workload)
+        clock, hour, weekday = self.workload.local_clock()
         if not self.statistics.arrivals_by_weekday:
             axis.bar(np.arange(24), self.statistics.arrivals_by_hour, color=_BLUE, width=0.9)
             axis.set(

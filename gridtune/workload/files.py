@@ -34,7 +34,6 @@ import numpy as np
 from gridtune.arguments import require, require_path
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.storage import is_url
-from gridtune.types import IntArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
@@ -51,7 +50,7 @@ from gridtune.workload.formats.log import RawLog, find_format
 from gridtune.workload.formats.recognition import HEADLESS, recognise
 from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
-from gridtune.workload.workload import Workload
+from gridtune.workload.workload import JOINED, Workload
 
 #: A file that begins with so many blanks may have content behind them.
 _PEEKED = 1 << 16
@@ -322,12 +321,8 @@ def _format_of(
     raise WorkloadError(message, path=file, hint=hint)
 
 
-#: The header's mark of a joined workload: the number of its logs.
-_MARK = "JoinedLogs"
-
-
 def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Workload:
-    """Return one workload that holds many, in their order; `joined_parts` takes them apart again.
+    """Return one workload that holds many, in their order; `Workload.joined_parts` takes them apart again.
 
     Their partitions and headers are lost. The machine's size is kept where all logs agree on it.
 
@@ -354,7 +349,7 @@ def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Work
         columns,
         name=name,
         machine_processors=machines.pop() if len(machines) == 1 else None,
-        header={_MARK: (str(len(workloads)),)},
+        header={JOINED: (str(len(workloads)),)},
         names={"partition": {number: log.name for number, log in zip(numbers, workloads, strict=True)}},
         cleaning=dict(cleaning),
     )
@@ -379,7 +374,7 @@ def read_days(
     Returns
     -------
     Workload
-        Joined (`is_joined`) unless it is one log of another format than Batsim's.
+        Joined (`Workload.is_joined`) unless it is one log of another format than Batsim's.
     """
     name = path.name.partition(".")[0]
     if not (path.is_dir() or is_archive(path)):
@@ -389,19 +384,6 @@ def read_days(
             return read_workload(path, clean=clean)
     units = {"time_unit": time_unit, "speed": speed}
     return join_workloads(read_workloads(path, clean=clean, by_format={"batsim": units}), name=name)
-
-
-def is_joined(workload: Workload) -> bool:
-    """Return whether a workload holds several logs one after the other."""
-    return _MARK in workload.header
-
-
-def joined_parts(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
-    """Return the names of a joined workload's logs, and the first job of each: shape (logs + 1,)."""
-    changes = np.flatnonzero(np.diff(workload.partition)) + 1
-    first = np.concatenate([[0], changes, [len(workload)]]).astype(np.int64)
-    numbers = workload.partition[first[:-1]].tolist()
-    return tuple(workload.partition_names[number] for number in numbers), first
 
 
 _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)"

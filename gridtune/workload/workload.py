@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import zoneinfo
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -21,6 +23,9 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.contents import LogContents, LogLoad
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN, find_fault
 
+#: The key of the header of several logs one after the other.
+JOINED = "JoinedLogs"
+_HOUR, _DAY = 3600, 86_400
 _GENERATOR_HINT = "numpy.random.default_rng(seed) makes one"
 
 
@@ -200,6 +205,68 @@ class Workload:
                 digest.update(name.encode())
                 digest.update(np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
+
+    def instant(self, second: int = 0) -> datetime.datetime | None:
+        """Return a second of the log's time in its own time zone; None where the header gives no date."""
+        text = self._header_text("UnixStartTime")
+        try:
+            start = int(text) if text else 0
+        except ValueError:
+            return None
+        return datetime.datetime.fromtimestamp(start + second, self._zone()) if start > 0 else None
+
+    def _zone(self) -> datetime.tzinfo:
+        name, offset = self._header_text("TimeZoneString"), self._header_text("TimeZone")
+        try:
+            return zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            pass
+        try:
+            return datetime.timezone(datetime.timedelta(seconds=int(offset)))
+        except ValueError:
+            return datetime.UTC
+
+    def _header_text(self, key: str) -> str:
+        return (self.header.get(key) or ("",))[0].strip()
+
+    def local_clock(self) -> tuple[str, IntArray, IntArray]:
+        """Return the name of the log's clock, and the hour (0–23) and weekday (Monday 0) of each submission.
+
+        Local time of the header's `TimeZoneString` where it names a known zone, else of its `TimeZone`
+        offset, else UTC; without `UnixStartTime` the hours count from the log's own second 0.
+        """
+        start = self.instant()
+        if start is None:
+            seconds, clock = self.submit_time, "log"
+        else:
+            instants = self.submit_time + int(start.timestamp())
+            # Zones change on whole hours.
+            hours, index = np.unique(instants // _HOUR, return_inverse=True)
+            moments = [datetime.datetime.fromtimestamp(hour * _HOUR, start.tzinfo) for hour in hours.tolist()]
+            offsets = [
+                int((moment.utcoffset() or datetime.timedelta()).total_seconds()) for moment in moments
+            ]
+            seconds, clock = instants + np.asarray(offsets, np.int64)[index], str(start.tzinfo)
+        days = seconds // _DAY
+        # 1970-01-01 was a Thursday.
+        return clock, seconds % _DAY // _HOUR, (days + 3) % 7
+
+    @property
+    def area(self) -> int:
+        """The processor-seconds that the jobs used; nothing for an unknown run time."""
+        return int((self.processors * np.maximum(self.run_time, 0)).sum())
+
+    @property
+    def is_joined(self) -> bool:
+        """True if the workload holds several logs one after the other."""
+        return JOINED in self.header
+
+    def joined_parts(self) -> tuple[tuple[str, ...], IntArray]:
+        """Return the names of a joined workload's logs, and the first job of each: shape (logs + 1,)."""
+        changes = np.flatnonzero(np.diff(self.partition)) + 1
+        first = np.concatenate([[0], changes, [len(self)]]).astype(np.int64)
+        numbers = self.partition[first[:-1]].tolist()
+        return tuple(self.partition_names[number] for number in numbers), first
 
     def take(self, index: npt.NDArray[Any] | slice, *, name: str | None = None) -> Workload:
         """Return the jobs an index array, boolean mask or slice selects, in that order."""

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from gridtune.core.system import SYSTEMS, Measure, System
+from gridtune.core.measures import Measure
+from gridtune.core.system import SYSTEMS, System
 
 __all__ = ["metrics_tables"]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.page import _made_text, reproduction_markdown
-from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced, read_reproduced
+from gridtune.report.reproduction.page import reproduction_markdown
+from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced
 from gridtune.study.reproduction import _find_reproduction
 
 __all__ = ["BEGIN", "DRAFT", "END", "fill_draft", "fill_results", "paper_pages", "papers_table"]
@@ -39,7 +39,7 @@ _DRAFT = re.compile(r"Of \d+ claims in \d+ sets of experiments[^.]+\.")
 
 
 def _read(docs: Path) -> list[Reproduced]:
-    return [read_reproduced(file) for file in sorted((docs / _FOLDER).glob("*.json"))]
+    return [Reproduced.read(file) for file in sorted((docs / _FOLDER).glob("*.json"))]
 
 
 def paper_pages(docs: Path, tables: bool = False) -> Mapping[Path, str]:
@@ -89,7 +89,7 @@ def papers_table(reproductions: Iterable[Reproduced]) -> str:
         [
             f"[{reproduced.title}](studies/reproductions/{reproduced.name}.md)",
             reproduced.tally(),
-            _made_text(reproduced),
+            reproduced.made,
         ]
         for reproduced in reproductions
     ]

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 import gridtune as gt
+from gridtune.batch.policies import reading
 from gridtune.batch.predictors import PREDICTORS
 from gridtune.study import leaks
 
@@ -127,7 +128,7 @@ def logs(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_found_before_it_runs(gridtune, tmp_path, logs, name: str) -> None:
     path = written(tmp_path, *LEAKS[name])
-    assert leaks._source_faults(path)
+    assert reading.source_faults(path)
     code, out, err = gridtune("policy", "score", "policy.py", "--json", *logs)
     content = json.loads(out)
     assert (code, content["passed"], err) == (1, False, "")
@@ -138,7 +139,7 @@ def test_a_planted_leak_is_found_before_it_runs(gridtune, tmp_path, logs, name: 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_the_source_of_an_honest_policy_is_accepted(tmp_path, name: str) -> None:
-    assert leaks._source_faults(written(tmp_path, *HONEST[name])) == []
+    assert reading.source_faults(written(tmp_path, *HONEST[name])) == []
 
 
 def test_an_honest_policy_passes(gridtune, tmp_path, logs) -> None:

@@ -315,19 +315,6 @@ def test_a_journal_without_a_word_from_its_driver(folder: Path, capsys: pytest.C
     assert (content["state"], content["left"]) == ("died", 8)
 
 
-def test_watching_ends_with_the_sweep(
-    folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver.start()
-    steps = iter([lambda: driver.journal.append(driver.results), lambda: driver.end(12, "finished")])
-    # What happens while the command waits.
-    monkeypatch.setattr("gridtune.cli.status.time.sleep", lambda seconds: next(steps)())
-    code, text = status(capsys, folder, "--watch")
-    assert code == 0
-    for part in ("0 done, 12 left", "12 done, 0 left", "orders: finished"):
-        assert part in text
-
-
 @pytest.mark.parametrize(
     ("fault", "ended"), [(KeyboardInterrupt(), "interrupted"), (RuntimeError("no luck"), "no luck")]
 )

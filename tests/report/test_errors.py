@@ -16,7 +16,7 @@ from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.run import space_cells
 
 PLUGIN = """\
-from gridtune.core.system import Measure
+from gridtune.core.measures import Measure
 from gridtune.core.system import Outcome, System, SystemParameters, register_system
 
 

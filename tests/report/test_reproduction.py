@@ -30,7 +30,6 @@ from gridtune.report.reproduction.verdicts import (
     _target_text,
     estimate,
     judge,
-    read_reproduced,
 )
 
 
@@ -233,7 +232,7 @@ def found() -> Reproduced:
 
 def test_verdicts_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = found().write(tmp_path)
-    again = read_reproduced(path)
+    again = Reproduced.read(path)
     assert again.claims[0].verdict == "partly"
     assert math.isnan(again.claims[0].criteria[1].ours.low)
     written = path.read_bytes()
@@ -244,15 +243,15 @@ def test_verdicts_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.json"
     with pytest.raises(SweepError, match="cannot be read"):
-        read_reproduced(path)
+        Reproduced.read(path)
     path.write_text('{"schema": "another"}')
     with pytest.raises(SweepError, match="no verdicts of this version"):
-        read_reproduced(path)
+        Reproduced.read(path)
     content = json.loads(found().write(tmp_path).read_text())
     content["full"] = "perhaps"
     path.write_text(json.dumps(content))
     with pytest.raises(SweepError, match="is damaged") as caught:
-        read_reproduced(path)
+        Reproduced.read(path)
     assert caught.value.field == "full"
 
 

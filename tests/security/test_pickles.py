@@ -20,7 +20,7 @@ from tests.security.evil import Evil
 PACKAGE = Path(__file__).resolve().parents[2] / "gridtune"
 #: Where unpickling, or restoring what is pickled, is allowed, and why.
 TRUSTED = {
-    "core/compiled.py": "machine code in the installation or the user's own folder, which runs anyway",
+    "core/machine_code.py": "machine code in the installation or the user's own folder, which runs anyway",
     "sweep/space/code.py": "what the driver of a sweep sends to its own workers",
     "tracking/outbox.py": "what a sweep and its own process for tracking send each other",
     "training/system.py": "the checkpoint in the folder of one's own training, to go on with it",

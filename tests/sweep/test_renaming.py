@@ -13,7 +13,8 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult
-from gridtune.core.system import RenamedMetric, get_system
+from gridtune.core.measures import RenamedMetric
+from gridtune.core.system import get_system
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.execution.runner import run_cell

@@ -10,16 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gridtune.core.system import (
-    Measure,
-    Outcome,
-    RenamedMetric,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-    register_system,
-)
+from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, register_system
 
 #: Cells of this x and above wait until the file `gate` is there.
 GATED = 10

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from gridtune.core.compiled import kernel
+from gridtune.core.measures import Measure
 from gridtune.core.system import (
     CellResources,
-    Measure,
     Outcome,
     Streams,
     System,

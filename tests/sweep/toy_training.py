@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from gridtune.core.system import Measure, Outcome, System, SystemParameters, register_system
+from gridtune.core.measures import Measure
+from gridtune.core.system import Outcome, System, SystemParameters, register_system
 from gridtune.training.system import Training, TrainingParameters
 
 

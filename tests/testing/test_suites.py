@@ -16,7 +16,8 @@ from pydantic import Field
 
 from gridtune.batch.metrics import METRICS, Metric
 from gridtune.batch.policies.queue_order import ORDERS, QueueOrder
-from gridtune.core.system import SYSTEMS, Measure, Outcome, RenamedMetric, System, SystemParameters
+from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.system import SYSTEMS, Outcome, System, SystemParameters
 from gridtune.errors import MetricError, WorkloadError
 from gridtune.testing import (
     FormatConformance,

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from gridtune.core.system import Measure, SystemParameters
+from gridtune.core.measures import Measure
+from gridtune.core.system import SystemParameters
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.training.system import TRAINING_MEASURES, TRAININGS_VARIABLE, Training, TrainingParameters

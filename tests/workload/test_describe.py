@@ -19,7 +19,6 @@ from gridtune.workload import Workload
 from gridtune.workload.describe import (
     Quantiles,
     describe_workload,
-    local_clock,
     offered_load,
 )
 from gridtune.workload.figure import _busy_processor_seconds, plot_workload
@@ -106,7 +105,7 @@ def test_the_clock_keeps_summer_time() -> None:
     submit = np.arange(0, 86_400, 1234)
     header = {"UnixStartTime": (str(start),), "TimeZoneString": ("Europe/Stockholm",)}
     workload = Workload({"submit_time": submit, "run_time": submit}, header=header)
-    clock, hour, weekday = local_clock(workload)
+    clock, hour, weekday = workload.local_clock()
     local = [datetime.datetime.fromtimestamp(start + int(second), zone) for second in submit]
     assert clock == "Europe/Stockholm"
     assert hour.tolist() == [instant.hour for instant in local]
@@ -125,7 +124,7 @@ def test_the_clock_keeps_summer_time() -> None:
 )
 def test_clocks_of_other_headers(header: dict[str, tuple[str, ...]], clock: str, hour: int) -> None:
     workload = Workload({"submit_time": np.array([0]), "run_time": np.array([1])}, header=header)
-    name, hours, _ = local_clock(workload)
+    name, hours, _ = workload.local_clock()
     assert (name, hours[0]) == (clock, hour)
 
 

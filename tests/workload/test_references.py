@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import TraceError, WorkloadError
 from gridtune.workload import DEFAULT_RULES, clean, cleaning_rules, read_workload
-from gridtune.workload.files import USUAL_UNITS, WorkloadReference, is_joined, joined_parts
+from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 
 from .sample_logs import GOOD, job_line
 
@@ -82,8 +82,8 @@ def test_days_are_joined_and_cleaned(write_file: Callable[[str, str], Path], tmp
     write_file("days/day-2.swf", f"{job_line(submit_time=9)}\n{job_line(submit_time=3, requested_time=0)}\n")
     write_file("days/day-10.swf", GOOD)
     days = WorkloadReference(str(tmp_path / "days"), days=True).read()
-    assert is_joined(days)
-    names, first = joined_parts(days)
+    assert days.is_joined
+    names, first = days.joined_parts()
     assert (names, first.tolist()) == (("day-2", "day-10"), [0, 2, 3])
     assert set(days.cleaning) == set(DEFAULT_RULES)
     assert days.submit_time.tolist() == [3, 9, 10]
@@ -104,9 +104,9 @@ def test_units_of_batsim_days(
         path = write_file(name, json.dumps({"jobs": [job], "profiles": profiles}))
         day = WorkloadReference.parse(f"{path}{text}").read()
         assert (day.submit_time.tolist(), day.run_time.tolist()) == ([submit], [run])
-        assert joined_parts(day)[0] == ("day",)
+        assert day.joined_parts()[0] == ("day",)
 
 
 def test_one_log_to_be_cut_into_days_is_not_joined(write_file: Callable[[str, str], Path]) -> None:
     path = write_file("log.swf", GOOD)
-    assert not is_joined(WorkloadReference(str(path), days=True).read())
+    assert not WorkloadReference(str(path), days=True).read().is_joined

@@ -23,32 +23,21 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.batch.metrics.columns import JobColumns, Summary
+from gridtune.batch.metrics.columns import JobColumns, Summary, share
 from gridtune.batch.metrics.energy import ENERGY
 from gridtune.batch.metrics.registry import Metric, MetricFunction, register
-from gridtune.types import AnyArray, FloatArray, IntArray
+from gridtune.types import AnyArray
 
 _DEFINITIONS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
 #: Publications by author and year.
 SOURCES: Mapping[str, str] = _DEFINITIONS["sources"]
 
 
-def _share(part: float, whole: float) -> float:
-    """Return a part of a whole; NaN where the whole is nothing."""
-    return part / whole if whole > 0 else math.nan
-
-
-def _weighted(jobs: JobColumns, weights: IntArray, values: IntArray | FloatArray) -> float:
-    # In floating point, as the products of long runs on large machines leave int64; and not as a dot
-    # product, whose last bits depend on how many threads the linear algebra library may use.
-    return _share(float(np.multiply(weights, values, dtype=np.float64).sum()), float(jobs.area.sum()))
-
-
 def _delay_index(jobs: JobColumns) -> float:
     if not len(jobs):
         return math.nan
     slowdown, wait = jobs.bounded_slowdown.mean(), jobs.wait.mean()
-    return float(np.cbrt(slowdown * _weighted(jobs, jobs.area, jobs.response) * wait))
+    return float(np.cbrt(slowdown * jobs.weighted(jobs.area, jobs.response) * wait))
 
 
 def _recorded_misfit(jobs: JobColumns) -> float:
@@ -57,7 +46,7 @@ def _recorded_misfit(jobs: JobColumns) -> float:
     if not stated.any():
         return math.nan
     error = jobs.wait[stated] - recorded[stated]
-    return _share(float(abs(error.sum()) + np.abs(error).sum()), float(recorded[stated].sum()))
+    return share(float(abs(error.sum()) + np.abs(error).sum()), float(recorded[stated].sum()))
 
 
 _JOBS: Mapping[str, MetricFunction] = {
@@ -65,52 +54,29 @@ _JOBS: Mapping[str, MetricFunction] = {
     "jobs_without_run_time": lambda jobs: float(np.count_nonzero(jobs.run <= 0)),
     "jobs_without_walltime": lambda jobs: float(np.count_nonzero(jobs.requested <= 0)),
     "killed_jobs": lambda jobs: float(np.count_nonzero(jobs.killed)) if len(jobs) else math.nan,
-    "killed_fraction": lambda jobs: _share(float(np.count_nonzero(jobs.killed)), len(jobs)),
-    "killed_work_fraction": lambda jobs: _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum())),
-    "area_weighted_response": lambda jobs: _weighted(jobs, jobs.area, jobs.response),
-    "area_weighted_slowdown": lambda jobs: _weighted(
-        jobs, np.where(jobs.run > 0, jobs.processors, 0), jobs.response
+    "killed_fraction": lambda jobs: share(float(np.count_nonzero(jobs.killed)), len(jobs)),
+    "killed_work_fraction": lambda jobs: share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum())),
+    "area_weighted_response": lambda jobs: jobs.weighted(jobs.area, jobs.response),
+    "area_weighted_slowdown": lambda jobs: jobs.weighted(
+        np.where(jobs.run > 0, jobs.processors, 0), jobs.response
     ),
-    "area_weighted_bounded_slowdown": lambda jobs: _weighted(jobs, jobs.area, jobs.bounded_slowdown),
+    "area_weighted_bounded_slowdown": lambda jobs: jobs.weighted(jobs.area, jobs.bounded_slowdown),
     "delay_index": _delay_index,
     "recorded_misfit": _recorded_misfit,
 }
 
 
-def _busy_share(jobs: JobColumns, window: tuple[int, int]) -> float:
-    """Return the share of the machine's processor-seconds in a window that is used."""
-    return _share(jobs.busy(window), jobs.schedule.processors * (window[1] - window[0]))
-
-
 def _throughput(jobs: JobColumns) -> float:
     opens, closes = jobs.window
     ended = np.count_nonzero((jobs.all_end >= opens) & (jobs.all_end <= closes))
-    return _share(ended * 3600.0, closes - opens)
+    return share(ended * 3600.0, closes - opens)
 
 
 def _backlog_mean(jobs: JobColumns) -> float:
     opens, closes = jobs.window
     # In floating point, as processor-seconds times seconds may overflow int64.
     work = float(np.multiply(jobs.all_area, jobs.waited_within(jobs.window), dtype=np.float64).sum())
-    return _share(work, jobs.schedule.processors * (closes - opens))
-
-
-def _most_waiting(jobs: JobColumns) -> tuple[float, float]:
-    """Return the most jobs and processor-seconds that wait at the instant of a submission in the window.
-
-    A queue grows at no other instant, and a job that starts in the second of its submission never waits. NaN
-    in an empty window.
-    """
-    opens, closes = jobs.window
-    if closes <= opens:
-        return math.nan, math.nan
-    # Here, because importing metrics imports no compiler.
-    from gridtune.batch.metrics.compiled import most_waiting  # noqa: PLC0415
-
-    first, last = np.searchsorted(jobs.all_submit, jobs.window)
-    columns = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start, jobs.all_area))
-    length, work = most_waiting(*columns, first, last)
-    return float(length), float(work)
+    return share(work, jobs.schedule.processors * (closes - opens))
 
 
 def _backlog_end(jobs: JobColumns) -> float:
@@ -123,52 +89,19 @@ def _backlog_end(jobs: JobColumns) -> float:
 
 _SYSTEM: Mapping[str, MetricFunction] = {
     "makespan": lambda jobs: float(jobs.end.max() - jobs.submit[0]) if len(jobs) else math.nan,
-    "utilisation": lambda jobs: _busy_share(jobs, jobs.window),
+    "utilisation": lambda jobs: jobs.busy_share(jobs.window),
     "utilisation_while_arriving": lambda jobs: (
-        _busy_share(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
+        jobs.busy_share((int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
     ),
     "throughput": _throughput,
-    "queue_length_mean": lambda jobs: _share(
+    "queue_length_mean": lambda jobs: share(
         int(jobs.waited_within(jobs.window).sum()), jobs.window[1] - jobs.window[0]
     ),
-    "queue_length_max": lambda jobs: jobs.once(_most_waiting)[0],
+    "queue_length_max": lambda jobs: jobs.most_waiting[0],
     "backlog_mean": _backlog_mean,
-    "backlog_max": lambda jobs: jobs.once(_most_waiting)[1] / jobs.schedule.processors,
+    "backlog_max": lambda jobs: jobs.most_waiting[1] / jobs.schedule.processors,
     "backlog_end": _backlog_end,
 }
-
-
-def _user_means(jobs: JobColumns) -> list[FloatArray]:
-    """Return means over each user's kept jobs, one value for each user: of the wait and bounded slowdown.
-
-    The columns are empty where no job has a user number.
-    """
-    user, has_user = jobs.user, jobs.user >= 0
-    # Counting by user number is faster than sorting, unless the numbers are large.
-    if user.max(initial=-1) > 4 * len(user) + 1000:
-        user = np.unique(user, return_inverse=True)[1]
-    count = np.bincount(user[has_user])
-    sums = (np.bincount(user[has_user], column[has_user]) for column in (jobs.wait, jobs.bounded_slowdown))
-    return [total[count > 0] / count[count > 0] for total in sums]
-
-
-def _overtaken_time(jobs: JobColumns) -> IntArray:
-    """Return for how many seconds each kept job still waited after a later job had been started.
-
-    Parameters
-    ----------
-    jobs
-        Any later job may overtake, also one that is left out.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (len(jobs),), int64 s: start minus the earliest start of a job that was submitted later; 0 if
-        no such job started earlier.
-    """
-    earliest = np.minimum.accumulate(np.append(jobs.all_start, np.iinfo(np.int64).max)[::-1])[::-1]
-    later = np.searchsorted(jobs.all_submit, jobs.submit, side="right")
-    return jobs.start - np.minimum(jobs.start, earliest[later])
 
 
 def _statistics(
@@ -187,21 +120,21 @@ def _statistics(
 
 
 _FAIRNESS: Mapping[str, MetricFunction] = {
-    "users": lambda jobs: float(len(jobs.once(_user_means)[0])),
+    "users": lambda jobs: float(len(jobs.user_means[0])),
     **_statistics(
-        lambda jobs: jobs.once(_user_means)[0],
+        lambda jobs: jobs.user_means[0],
         user_wait_mean=np.mean,
         user_wait_max=np.max,
     ),
     **_statistics(
-        lambda jobs: jobs.once(_user_means)[1],
+        lambda jobs: jobs.user_means[1],
         user_bounded_slowdown_mean=np.mean,
         user_bounded_slowdown_max=np.max,
         user_bounded_slowdown_std=np.std,
         user_bounded_slowdown_jain=lambda values: values.sum() ** 2 / (len(values) * (values**2).sum()),
     ),
     **_statistics(
-        lambda jobs: jobs.once(_overtaken_time),
+        lambda jobs: jobs.overtaken_time,
         overtaken_fraction=lambda values: np.count_nonzero(values) / len(values),
         overtaken_time_mean=np.mean,
         overtaken_time_max=np.max,

@@ -13,15 +13,16 @@ trimming, the time in which the machine fills and drains has no effect.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from gridtune.batch.metrics.classes import class_members
 from gridtune.core.schedules.schedule import JobState, Schedule
+from gridtune.core.usage import NodeState, NodeStates
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -29,8 +30,13 @@ from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 TAU = 10
 #: The quantiles of every quantity, by the ending of the metric's name.
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+#: Joules in a kilowatt hour.
+KWH = 3.6e6
 
-Result = TypeVar("Result")
+
+def share(part: float, whole: float) -> float:
+    """Return a part of a whole; NaN where the whole is nothing."""
+    return part / whole if whole > 0 else math.nan
 
 
 @dataclass(frozen=True)
@@ -119,15 +125,15 @@ class JobColumns:
 
     def of_class(self, name: str) -> JobColumns:
         """Return the kept jobs of a class; without any where the log has no such class."""
-
-        def members(jobs: JobColumns) -> JobColumns:
-            condition = jobs.classes.get(name)
-            inside = np.zeros(len(jobs.schedule), dtype=np.bool_)
+        key = "class", name
+        if key not in self._cache:
+            condition = self.classes.get(name)
+            inside = np.zeros(len(self.schedule), dtype=np.bool_)
             if condition is not None:
-                inside = class_members(condition, jobs.schedule.workload)
-            return replace(jobs, members=jobs.kept(inside))
-
-        return self._cached(("class", name), members)
+                inside = class_members(condition, self.schedule.workload)
+            self._cache[key] = replace(self, members=self.kept(inside))
+        jobs: JobColumns = self._cache[key]
+        return jobs
 
     @cached_property
     def order(self) -> IntArray | None:
@@ -279,16 +285,6 @@ class JobColumns:
         summary: Summary = self._cache[quantity]
         return summary
 
-    def once(self, compute: Callable[[JobColumns], Result]) -> Result:
-        """Return `compute(self)`, computed at the first call: for results that several metrics share."""
-        return self._cached(compute, compute)
-
-    def _cached(self, key: Hashable, compute: Callable[[JobColumns], Result]) -> Result:
-        if key not in self._cache:
-            self._cache[key] = compute(self)
-        result: Result = self._cache[key]
-        return result
-
     @cached_property
     def window(self) -> tuple[int, int]:
         """Seconds at which the window opens and closes; (0, 0) without kept jobs."""
@@ -308,6 +304,87 @@ class JobColumns:
     def waited_within(self, window: tuple[int, int]) -> IntArray:
         """Return the seconds for which each of all jobs waits in a window."""
         return _within(window, self.all_submit, self.all_start)
+
+    def busy_share(self, window: tuple[int, int]) -> float:
+        """Return the share of the machine's processor-seconds in a window that is used."""
+        return share(self.busy(window), self.schedule.processors * (window[1] - window[0]))
+
+    def weighted(self, weights: IntArray, values: IntArray | FloatArray) -> float:
+        """Return the sum of weighted values over the processor-seconds used."""
+        # In floating point, as the products of long runs on large machines leave int64; and not as a dot
+        # product, whose last bits depend on how many threads the linear algebra library may use.
+        return share(float(np.multiply(weights, values, dtype=np.float64).sum()), float(self.area.sum()))
+
+    @cached_property
+    def most_waiting(self) -> tuple[float, float]:
+        """The most jobs and processor-seconds that wait at the instant of a submission in the window.
+
+        A queue grows at no other instant, and a job that starts in the second of its submission never waits.
+        NaN in an empty window.
+        """
+        opens, closes = self.window
+        if closes <= opens:
+            return math.nan, math.nan
+        # Here, because importing metrics imports no compiler.
+        from gridtune.batch.metrics.compiled import most_waiting  # noqa: PLC0415
+
+        first, last = np.searchsorted(self.all_submit, self.window)
+        columns = map(np.ascontiguousarray, (self.all_submit, self.all_start, self.all_area))
+        length, work = most_waiting(*columns, first, last)
+        return float(length), float(work)
+
+    @cached_property
+    def user_means(self) -> list[FloatArray]:
+        """Means over each user's kept jobs, one value for each user: of the wait and bounded slowdown.
+
+        The columns are empty where no job has a user number.
+        """
+        user, has_user = self.user, self.user >= 0
+        # Counting by user number is faster than sorting, unless the numbers are large.
+        if user.max(initial=-1) > 4 * len(user) + 1000:
+            user = np.unique(user, return_inverse=True)[1]
+        count = np.bincount(user[has_user])
+        sums = (np.bincount(user[has_user], of[has_user]) for of in (self.wait, self.bounded_slowdown))
+        return [total[count > 0] / count[count > 0] for total in sums]
+
+    @cached_property
+    def overtaken_time(self) -> IntArray:
+        """Seconds for which each kept job still waited after a later job had been started.
+
+        Start minus the earliest start of a job that was submitted later, also of one that is left out; 0 if
+        no such job started earlier.
+        """
+        earliest = np.minimum.accumulate(np.append(self.all_start, np.iinfo(np.int64).max)[::-1])[::-1]
+        later = np.searchsorted(self.all_submit, self.submit, side="right")
+        return self.start - np.minimum(self.start, earliest[later])
+
+    @property
+    def nodes(self) -> NodeStates | None:
+        """The states of the nodes; None without power states, or in an empty window."""
+        return self.schedule.nodes if self.window[1] > self.window[0] else None
+
+    @cached_property
+    def node_seconds(self) -> dict[NodeState, int]:
+        """The node-seconds in each state in the window; nothing without power states."""
+        nodes = self.nodes
+        return (
+            {} if nodes is None else {state: nodes.node_seconds(state, *self.window) for state in NodeState}
+        )
+
+    @cached_property
+    def _energies(self) -> dict[str, float]:
+        """The kWh spent in each state in the window; nothing without power states."""
+        nodes = self.nodes
+        if nodes is None:
+            return {}
+        seconds = {state.name.lower(): spent for state, spent in self.node_seconds.items()}
+        spent = nodes.power.energy(**seconds, busy=self.busy(self.window) / nodes.cores_per_node)
+        return {state: joules / KWH for state, joules in spent.items()}
+
+    def spent(self, *states: str) -> float:
+        """Return the kWh spent in some states of the nodes in the window; NaN without power states."""
+        energies = self._energies
+        return math.fsum(energies[state] for state in states) if energies else math.nan
 
 
 def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray:

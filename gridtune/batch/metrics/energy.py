@@ -11,13 +11,13 @@ Metrics of energy are about the window (see `gridtune.batch.metrics.columns`), a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.columns import KWH, JobColumns
 from gridtune.batch.metrics.registry import MetricFunction
-from gridtune.core.usage import NodeState, NodeStates
+from gridtune.core.usage import NodeState
 
 
 def _area_weighted_response_bound(jobs: JobColumns) -> float:
@@ -34,37 +34,8 @@ def _area_weighted_response_bound(jobs: JobColumns) -> float:
     return (backlog + float(np.multiply(jobs.area, jobs.run, dtype=np.float64).sum()) / 2.0) / total
 
 
-#: Joules in a kilowatt hour, seconds in an hour and in a day.
-_KWH, _HOUR, _DAY = 3.6e6, 3600, 86_400
-
-
-def _of_nodes(jobs: JobColumns, compute: Callable[[NodeStates, int, int], float]) -> float:
-    """Return a number that follows from the nodes' states in the window; NaN without either."""
-    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
-    return math.nan if nodes is None or closes <= opens else compute(nodes, opens, closes)
-
-
-def _seconds(jobs: JobColumns) -> dict[NodeState, int]:
-    """Return the node-seconds in each state in the window; nothing without power states."""
-    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
-    if nodes is None or closes <= opens:
-        return {}
-    return {state: nodes.node_seconds(state, opens, closes) for state in NodeState}
-
-
-def _energies(jobs: JobColumns) -> dict[str, float]:
-    """Return the kWh spent in each state in the window; nothing without power states."""
-    nodes = jobs.schedule.nodes
-    if nodes is None or not jobs.once(_seconds):
-        return {}
-    seconds = {state.name.lower(): spent for state, spent in jobs.once(_seconds).items()}
-    spent = nodes.power.energy(**seconds, busy=jobs.busy(jobs.window) / nodes.cores_per_node)
-    return {state: joules / _KWH for state, joules in spent.items()}
-
-
-def _spent(jobs: JobColumns, *states: str) -> float:
-    energies = jobs.once(_energies)
-    return math.fsum(energies[state] for state in states) if energies else math.nan
+#: Seconds in an hour and in a day.
+_HOUR, _DAY = 3600, 86_400
 
 
 _WASTING = ("idle", "switching_on", "switching_off")
@@ -72,59 +43,55 @@ _EVERY = (*_WASTING, "computing", "sleeping")
 
 
 def _energy_to_always_on(jobs: JobColumns) -> float:
-    def share(nodes: NodeStates, opens: int, closes: int) -> float:
-        used, power = jobs.busy(jobs.window) / nodes.cores_per_node, nodes.power
-        on = power.idle * nodes.nodes * (closes - opens) + (power.computing - power.idle) * used
-        return _spent(jobs, *_EVERY) * _KWH / on if on > 0 else math.nan
-
-    return _of_nodes(jobs, share)
+    nodes, (opens, closes) = jobs.nodes, jobs.window
+    if nodes is None:
+        return math.nan
+    used, power = jobs.busy(jobs.window) / nodes.cores_per_node, nodes.power
+    on = power.idle * nodes.nodes * (closes - opens) + (power.computing - power.idle) * used
+    return jobs.spent(*_EVERY) * KWH / on if on > 0 else math.nan
 
 
 def _energy_total_bound(jobs: JobColumns) -> float:
-    if len(jobs) < len(jobs.schedule):
+    nodes, (opens, closes) = jobs.nodes, jobs.window
+    if nodes is None or len(jobs) < len(jobs.schedule):
         return math.nan
     from gridtune.batch.metrics.compiled import least_gap_energy  # noqa: PLC0415 (numba)
 
-    def least(nodes: NodeStates, opens: int, closes: int) -> float:
-        power, use = nodes.power, jobs.schedule.use
-        needed = -(-use.values // nodes.cores_per_node)
-        watts = (power.idle, power.off, power.switching_on, power.switching_off)
-        seconds = (float(power.switch_on_time), float(power.switch_off_time))
-        gaps = least_gap_energy(use.times, needed, nodes.nodes, opens, closes, (*map(float, watts), *seconds))
-        edges = np.clip(np.append(use.times, closes), opens, closes)
-        on = int((needed * np.diff(edges)).sum())
-        used = jobs.busy(jobs.window) / nodes.cores_per_node
-        return (gaps + power.idle * on + (power.computing - power.idle) * used) / _KWH
-
-    return _of_nodes(jobs, least)
+    power, use = nodes.power, jobs.schedule.use
+    needed = -(-use.values // nodes.cores_per_node)
+    watts = (power.idle, power.off, power.switching_on, power.switching_off)
+    seconds = (float(power.switch_on_time), float(power.switch_off_time))
+    gaps = least_gap_energy(use.times, needed, nodes.nodes, opens, closes, (*map(float, watts), *seconds))
+    edges = np.clip(np.append(use.times, closes), opens, closes)
+    on = int((needed * np.diff(edges)).sum())
+    used = jobs.busy(jobs.window) / nodes.cores_per_node
+    return (gaps + power.idle * on + (power.computing - power.idle) * used) / KWH
 
 
 def _switches_per_node_day(jobs: JobColumns) -> float:
-    def rate(nodes: NodeStates, opens: int, closes: int) -> float:
-        begun = (
-            nodes.switches(state, opens, closes)
-            for state in (NodeState.SWITCHING_ON, NodeState.SWITCHING_OFF)
-        )
-        return sum(begun) * _DAY / (nodes.nodes * (closes - opens))
-
-    return _of_nodes(jobs, rate)
+    nodes, (opens, closes) = jobs.nodes, jobs.window
+    if nodes is None:
+        return math.nan
+    states = NodeState.SWITCHING_ON, NodeState.SWITCHING_OFF
+    begun = sum(nodes.switches(state, opens, closes) for state in states)
+    return begun * _DAY / (nodes.nodes * (closes - opens))
 
 
 def _hours(jobs: JobColumns, *states: NodeState) -> float:
-    seconds = jobs.once(_seconds)
+    seconds = jobs.node_seconds
     return sum(seconds[state] for state in states) / _HOUR if seconds else math.nan
 
 
 #: Bounds and metrics of energy, by the names of `metrics.toml`.
 ENERGY: Mapping[str, MetricFunction] = {
     "area_weighted_response_bound": _area_weighted_response_bound,
-    "energy_total": lambda jobs: _spent(jobs, *_EVERY),
-    "energy_waste": lambda jobs: _spent(jobs, *_WASTING),
-    "energy_idle": lambda jobs: _spent(jobs, "idle"),
-    "energy_switching_on": lambda jobs: _spent(jobs, "switching_on"),
-    "energy_switching_off": lambda jobs: _spent(jobs, "switching_off"),
-    "energy_computing": lambda jobs: _spent(jobs, "computing"),
-    "energy_sleeping": lambda jobs: _spent(jobs, "sleeping"),
+    "energy_total": lambda jobs: jobs.spent(*_EVERY),
+    "energy_waste": lambda jobs: jobs.spent(*_WASTING),
+    "energy_idle": lambda jobs: jobs.spent("idle"),
+    "energy_switching_on": lambda jobs: jobs.spent("switching_on"),
+    "energy_switching_off": lambda jobs: jobs.spent("switching_off"),
+    "energy_computing": lambda jobs: jobs.spent("computing"),
+    "energy_sleeping": lambda jobs: jobs.spent("sleeping"),
     "energy_to_always_on": _energy_to_always_on,
     "energy_total_bound": _energy_total_bound,
     "switches_per_node_day": _switches_per_node_day,

@@ -18,8 +18,8 @@ from typing import Any, get_args
 from gridtune.arguments import require
 from gridtune.batch.metrics.classes import BY_CLASS, default_classes, split_name
 from gridtune.batch.metrics.columns import JobColumns
+from gridtune.core.measures import Direction, Measure
 from gridtune.core.schedules.schedule import Schedule
-from gridtune.core.system import Direction, Measure
 from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import GridtuneError, MetricError
 from gridtune.registry import NamedValues, Registry, is_ours

@@ -10,6 +10,7 @@ from gridtune.batch.policies.backfilling import (
     get_backfilling,
 )
 from gridtune.batch.policies.expression import JobView
+from gridtune.batch.policies.policy import Policy
 from gridtune.batch.policies.queue_order import QueueOrder, get_queue_order, queue_order, queue_order_names
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "SWITCHES",
     "Backfilling",
     "JobView",
+    "Policy",
     "QueueOrder",
     "backfilling_name",
     "backfilling_names",

@@ -8,10 +8,11 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gridtune.arguments import require
 from gridtune.batch.policies.expression import (
@@ -23,9 +24,12 @@ from gridtune.batch.policies.expression import (
     looks_like_expression,
     read_expression,
 )
+from gridtune.batch.policies.policy import Policy
 from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
+
+_Scores = TypeVar("_Scores", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -38,20 +42,23 @@ class QueueOrder:
         Its name on command lines and in search spaces.
     score
         `score(job: JobView, **parameters) -> float`: plain Python that numba can compile. A larger score
-        means a later place; it is computed in float64.
+        means a later place; it is computed in float64. Of an order that decides, what makes the policy.
     description
         The first line of the function's docstring.
     parameters
         The values of the function's own parameters, by name.
     static
         True when the score cannot change while a job waits.
+    decides
+        True for a `Policy`, which has no scores.
     """
 
     name: str
-    score: Callable[..., float]
+    score: Callable[..., Any]
     description: str
     parameters: Mapping[str, float] = field(default_factory=dict)
     static: bool = False
+    decides: bool = False
 
     def __call__(self, job: JobView) -> float:
         """Return the score of one job, in plain Python."""
@@ -71,6 +78,8 @@ class QueueOrder:
 
     def reads_only(self, fields: frozenset[str]) -> bool:
         """Tell whether its score provably depends on no other fields of a job; not without source."""
+        if self.decides:
+            return False
         if isinstance(self.score, Expression):
             return self.score.names.isdisjoint({*JobView._fields} - fields)
         return _reads_only(self.score, fields)
@@ -151,10 +160,8 @@ ORDERS: Registry[QueueOrder] = Registry(
 )
 
 
-def queue_order(
-    name: str, *, files: Iterable[str | Path] = ()
-) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Register a function as the queue order of that name.
+def queue_order(name: str, *, files: Iterable[str | Path] = ()) -> Callable[[_Scores], _Scores]:
+    """Register a function, or a class that derives from `Policy`, as the queue order of that name.
 
     The function takes a `JobView` and, optionally, numeric parameters with defaults, which a sweep can
     vary: `order: "aged(weight=2.5)"`. The content of `files`, other files that its module reads, is part of
@@ -177,18 +184,23 @@ def queue_order(
     hint = "write the name: @queue_order('mine')"
     require(name, str, "the name of a queue order", error=PolicyError, hint=hint)
 
-    def register(function: Callable[..., float]) -> Callable[..., float]:
+    def register(function: _Scores) -> _Scores:
         if not name or any(sign in name for sign in "(),= "):
             raise PolicyError(
                 f"{name!r} is not a valid name of a queue order", hint="letters, digits, '-' and '_'"
             )
         if name == ROLLOUT:
             raise PolicyError(f"{name!r} is the name of the policy that looks ahead", hint="take another one")
-        _check_fields(function)
-        text = (inspect.getdoc(function) or "").split("\n")[0]
-        static = _reads_only(function, frozenset(JobView._fields) - CHANGING_FIELDS)
-        order = QueueOrder(name, function, text, _defaults(name, function), static)
-        declare_files(function, files, f"@queue_order({name!r})", PolicyError)
+        made: Any = function
+        decides = isinstance(made, type)
+        if decides and not issubclass(made, Policy):
+            raise PolicyError(f"{name!r} must be a function or a class that derives from Policy")
+        if not decides:
+            _check_fields(made)
+        text = (inspect.getdoc(made) or "").split("\n")[0]
+        static = not decides and _reads_only(made, frozenset(JobView._fields) - CHANGING_FIELDS)
+        order = QueueOrder(name, made, text, _defaults(name, made), static, decides)
+        declare_files(made, files, f"@queue_order({name!r})", PolicyError)
         ORDERS.register(name, order)
         return function
 
@@ -196,7 +208,7 @@ def queue_order(
 
 
 def order_of_function(function: Callable[..., float]) -> QueueOrder:
-    """Return the queue order that a function is; one that is not registered yet is, under its own name.
+    """Return the queue order that a function or class is; a new one is registered under its own name.
 
     Raises
     ------
@@ -211,7 +223,7 @@ def order_of_function(function: Callable[..., float]) -> QueueOrder:
 
 
 def get_queue_order(
-    reference: str | QueueOrder | Callable[..., float], coefficients: Mapping[str, float] | None = None
+    reference: str | QueueOrder | Policy | Callable[..., Any], coefficients: Mapping[str, float] | None = None
 ) -> QueueOrder:
     """Return the order of that name, as in `"fcfs"` or `"wfp3(exponent=2)"`, of an expression or a function.
 
@@ -219,7 +231,8 @@ def get_queue_order(
     ----------
     reference
         A name, with parameters if the order has any; arithmetic over a job's fields, such as
-        `"log(walltime) + 0.3 * processors"` (`gridtune.batch.policies.expression`); or a function.
+        `"log(walltime) + 0.3 * processors"` (`gridtune.batch.policies.expression`); a function; or a
+        `Policy`, of which each replay uses a copy.
     coefficients
         Other names that an expression may have, with the numbers that they stand for.
 
@@ -231,7 +244,10 @@ def get_queue_order(
     """
     if isinstance(reference, QueueOrder):
         return reference
-    if inspect.isfunction(reference):
+    if isinstance(reference, Policy):
+        name, text = type(reference).__name__, inspect.getdoc(reference) or ""
+        return QueueOrder(name, partial(deepcopy, reference), text.split("\n")[0], decides=True)
+    if inspect.isfunction(reference) or isinstance(reference, type):
         return order_of_function(reference)
     hint = "the name it is registered by"
     text = require(reference, str, "a queue order", error=PolicyError, hint=hint)
@@ -267,7 +283,8 @@ def queue_order_names() -> list[str]:
 
 def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
     values = {}
-    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+    first = 0 if isinstance(function, type) else 1
+    for parameter in list(inspect.signature(function).parameters.values())[first:]:
         if isinstance(parameter.default, bool) or not isinstance(parameter.default, int | float):
             raise PolicyError(
                 f"parameter {parameter.name!r} of queue order {name!r} needs a number as its default"

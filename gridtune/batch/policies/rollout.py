@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from gridtune.arguments import require_number
+from gridtune.batch.policies.policy import Policy
 from gridtune.batch.policies.queue_order import ROLLOUT, QueueOrder, get_queue_order
 from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
@@ -55,6 +56,7 @@ class Rollout:
     name: ClassVar[str] = ROLLOUT
     description: ClassVar[str] = "Plays several orders forward in every pass and uses the best."
     static: ClassVar[bool] = False
+    decides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.portfolio) <= MOST_ORDERS:
@@ -110,7 +112,7 @@ _PARAMETERS = tuple(field.name for field in fields(Rollout))
 
 
 def get_order(
-    reference: str | QueueOrder | Rollout | Callable[..., float],
+    reference: str | QueueOrder | Rollout | Policy | Callable[..., Any],
     coefficients: Mapping[str, float] | None = None,
 ) -> QueueOrder | Rollout:
     """Return a queue order as `get_queue_order` does, or a rollout.

@@ -122,7 +122,7 @@ def predictor(name: str, *, files: Iterable[str | Path] = ()) -> Callable[[type[
         if not (isinstance(kind, type) and issubclass(kind, Predictor)):
             raise PolicyError(f"predictor {name!r} must be a class that derives from Predictor, got {kind!r}")
         kind.name = name
-        declare_files(kind.predict, files, f"@predictor({name!r})", PolicyError)
+        declare_files(kind, files, f"@predictor({name!r})", PolicyError)
         PREDICTORS.register(name, kind)
         return kind
 

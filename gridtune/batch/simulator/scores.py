@@ -427,8 +427,12 @@ def compile_score(order: QueueOrder) -> _Score:
     Raises
     ------
     PolicyError
-        If numba cannot compile the function; the message carries the compiler's reason.
+        If numba cannot compile the function; the message carries the compiler's reason. Or if it is a policy
+        that decides.
     """
+    if order.decides:
+        hint = "it goes as order= of a replay of batch, with backfill=easy"
+        raise PolicyError(f"policy {order.label!r} decides itself and has no scores of jobs", hint=hint)
     if isinstance(order.score, Expression):
         return _Score(_interpreter(), order.score.program.ctypes.data)
     return _Score(_compile_score(order.name, order.score, tuple(order.parameters.values())), 0)

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, find_source, import_closure
@@ -48,21 +48,20 @@ _DECLARED = "__gridtune_files__"
 _ALL_DECLARED: set[Path] = set()
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "open":
-        return
-    file, _, flags = arguments
-    reads = flags & (os.O_WRONLY | os.O_RDWR) == 0
-    if reads and isinstance(file, str | bytes | os.PathLike):
-        one = _RECORD.get()
-        for record in _WATCH if one is None else (one,):
-            record(os.fsdecode(file), sys._getframe(1))
-
-
 @cache
 def _install_hook() -> None:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open":
+            return
+        file, _, flags = arguments
+        reads = flags & (os.O_WRONLY | os.O_RDWR) == 0
+        if reads and isinstance(file, str | bytes | os.PathLike):
+            one = _RECORD.get()
+            for record in _WATCH if one is None else (one,):
+                record(os.fsdecode(file), sys._getframe(1))
+
     # Once: a hook cannot be removed.
-    sys.addaudithook(_hook)
+    sys.addaudithook(hook)
 
 
 @contextmanager
@@ -119,7 +118,7 @@ def content_of(file: Path) -> str:
 def declare_files(
     function: Any, files: Iterable[str | Path], decorator: str, error: type[GridtuneError]
 ) -> None:
-    """Let the content of files count as part of a function's code.
+    """Let the content of files count as part of the code of a function or class.
 
     Parameters
     ----------
@@ -142,7 +141,9 @@ def declare_files(
         raise error(f"{decorator}: files must be a list of paths, but got {files!r}", hint='files=["a.json"]')
     if not paths:
         return
-    source = Path(getattr(function, "py_func", function).__code__.co_filename)
+    methods = (value for value in vars(function).values() if isinstance(value, FunctionType))
+    code: Any = next(methods) if isinstance(function, type) else getattr(function, "py_func", function)
+    source = Path(code.__code__.co_filename)
     folder = source.parent if source.is_absolute() else Path.cwd()
     declared = {os.fspath(path): folder / path for path in paths}
     for file in declared.values():

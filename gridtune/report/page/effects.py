@@ -44,6 +44,36 @@ class _Levels:
         """Return the values of each level."""
         return [values[self.codes == place] for place in range(len(self.labels))]
 
+    @classmethod
+    def of(cls, name: str, column: Sequence[Any], bins: int) -> _Levels | None:
+        """Return the levels of one parameter: its values, or bins of about equally many configurations."""
+        listed = distinct([value for value in column if value is not None])
+        number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed)
+        # A sample of numbers hardly has one twice; a list of a few is a grid's.
+        sampled = number and len(listed) > max(len(column) // 2, bins) and len(listed) > _MOST_VALUES // 2
+        if len(listed) <= (_MOST_VALUES if number else _MOST_WORDS) and not sampled:
+            missing = [None] if None in column else []
+            places = {value: place for place, value in enumerate([*listed, *missing])}
+            codes = np.array([places[value] for value in column], dtype=np.int64)
+            return cls(name, list(map(value_text, places)), codes, binned=False, ordered=number)
+        return cls._binned(name, column, bins) if number else None
+
+    @classmethod
+    def _binned(cls, name: str, column: Sequence[Any], bins: int) -> _Levels:
+        """Return a number's levels: ranges of about equally many configurations, and without a value."""
+        numbers = np.array([math.nan if value is None else float(value) for value in column])
+        cuts = np.nanquantile(numbers, np.linspace(0, 1, bins + 1)[1:-1])
+        places = np.searchsorted(cuts, numbers, side="left")
+        places[np.isnan(numbers)] = bins
+        # Where a value is frequent, a bin may be empty.
+        found, codes = np.unique(places, return_inverse=True)
+        labels = []
+        for place in range(len(found)):
+            inside = numbers[codes == place]
+            low, high = (value_text(float(f"{end:.3g}")) for end in (inside.min(), inside.max()))
+            labels.append("–" if np.isnan(inside[0]) else low if low == high else f"{low} … {high}")
+        return cls(name, labels, codes.astype(np.int64), binned=True, ordered=True)
+
 
 def effects_of(
     parameters: Mapping[str, Sequence[Any]],
@@ -93,7 +123,7 @@ def effects_of(
     levels: list[_Levels] = []
     left_out: list[str] = []
     for name, column in columns.items():
-        level = _levels(name, column, bins) if len(levels) < _MOST_PARAMETERS else None
+        level = _Levels.of(name, column, bins) if len(levels) < _MOST_PARAMETERS else None
         if level is None:
             left_out.append(name)
         else:
@@ -116,36 +146,6 @@ def effects_of(
         "complete": complete,
         "leftOut": left_out,
     }
-
-
-def _levels(name: str, column: Sequence[Any], bins: int) -> _Levels | None:
-    """Return the levels of one parameter: its values, or bins of about equally many configurations."""
-    listed = distinct([value for value in column if value is not None])
-    number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed)
-    # A sample of numbers hardly has one twice; a list of a few is a grid's.
-    sampled = number and len(listed) > max(len(column) // 2, bins) and len(listed) > _MOST_VALUES // 2
-    if len(listed) <= (_MOST_VALUES if number else _MOST_WORDS) and not sampled:
-        missing = [None] if None in column else []
-        places = {value: place for place, value in enumerate([*listed, *missing])}
-        codes = np.array([places[value] for value in column], dtype=np.int64)
-        return _Levels(name, list(map(value_text, places)), codes, binned=False, ordered=number)
-    return _bins(name, column, bins) if number else None
-
-
-def _bins(name: str, column: Sequence[Any], bins: int) -> _Levels:
-    """Return a number's levels: ranges of about equally many configurations, and where it does not apply."""
-    numbers = np.array([math.nan if value is None else float(value) for value in column])
-    cuts = np.nanquantile(numbers, np.linspace(0, 1, bins + 1)[1:-1])
-    places = np.searchsorted(cuts, numbers, side="left")
-    places[np.isnan(numbers)] = bins
-    # Where a value is frequent, a bin may be empty.
-    found, codes = np.unique(places, return_inverse=True)
-    labels = []
-    for place in range(len(found)):
-        inside = numbers[codes == place]
-        low, high = (value_text(float(f"{end:.3g}")) for end in (inside.min(), inside.max()))
-        labels.append("–" if np.isnan(inside[0]) else low if low == high else f"{low} … {high}")
-    return _Levels(name, labels, codes.astype(np.int64), binned=True, ordered=True)
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,13 @@ def constrain(
         name: _reordered(ranking, lambda row: states[row["configuration_id"]], constraints)
         for name, ranking in rankings.items()
     }
+
+    def worst_state(rows: Sequence[Row], row: Row) -> Kept:
+        same = (other for other in rows if same_configuration(row, other))
+        return Kept.worst(Kept(other[_SUBJECT_TO]) for other in same)
+
     over_all = {
-        name: _reordered(ranking, partial(_worst_state, within[name]), constraints)
+        name: _reordered(ranking, partial(worst_state, within[name].rows), constraints)
         for name, ranking in overall.items()
     }
     return bounds, within, over_all
@@ -121,12 +126,6 @@ def _judged(cells: Cells, constraints: Iterable[Constraint]) -> Bounds:
             for key, bound in zip(stratum.ids, judged, strict=True):
                 bounds[key].append(bound)
     return bounds
-
-
-def _worst_state(ranking: Ranking, row: Row) -> Kept:
-    """Return the worst state within strata of the configuration that a row over all of them has."""
-    same = (other for other in ranking.rows if same_configuration(row, other))
-    return Kept.worst(Kept(other[_SUBJECT_TO]) for other in same)
 
 
 def _reordered(

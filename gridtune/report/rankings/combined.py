@@ -102,6 +102,141 @@ class _Compared:
         return float(np.mean(np.array(tails)))
 
 
+def _correlation(both: FloatArray) -> float:
+    """Return how alike two strata vary over replicates, from 0 to 1; 1 where too few tell."""
+    if both.shape[1] < _FEWEST_FOR_CORRELATION or (both.std(axis=1) == 0).any():
+        return 1.0
+    return max(0.0, float(np.asarray(np.corrcoef(both))[0, 1]))
+
+
+@dataclass(frozen=True)
+class _Replicates:
+    """The replicates of all strata.
+
+    Attributes
+    ----------
+    logs
+        The log of each stratum.
+    units
+        For each stratum the numbers of its replicates: the same where log and replicate are. Those of a log
+        follow each other.
+    """
+
+    logs: Sequence[str]
+    units: Sequence[IntArray]
+
+    @classmethod
+    def of(cls, cells: Cells) -> _Replicates:
+        """Return the replicates of cells."""
+        logs = cls._logs_of(cells)
+        names = [
+            [(log, label) for label in stratum.replicates]
+            for stratum, log in zip(cells.strata, logs, strict=True)
+        ]
+        unique = {name for of_stratum in names for name in of_stratum}
+        every = sorted(unique, key=lambda name: (name[0], replicate_order(name[1])))
+        numbers = {name: number for number, name in enumerate(every)}
+        return cls(logs, [np.array([numbers[name] for name in of_stratum]) for of_stratum in names])
+
+    @staticmethod
+    def _logs_of(cells: Cells) -> list[str]:
+        """Return the log of each stratum: the checksum of its trace, or else its workload's name.
+
+        Two workloads of one log (two machine sizes, two halves) are not two logs.
+        """
+        if "workload" not in cells.group_by:
+            return [""] * len(cells.strata)
+        names = [stratum.key["workload"] for stratum in cells.strata]
+        if "trace_checksum" not in cells.table.column_names:
+            return names
+        sums: dict[str, set[str]] = {}
+        pairs = cells.table.select(["workload", "trace_checksum"]).group_by(["workload", "trace_checksum"])
+        for row in pairs.aggregate([]).to_pylist():
+            sums.setdefault(row["workload"], set()).add(row["trace_checksum"] or "")
+        return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
+
+    def statistics(self, compared: Sequence[_Compared], own: BoolArray, head: RankingHead) -> dict[str, Any]:
+        """Return each configuration's mean relative difference over strata, its intervals and p-value."""
+        count = 1 + max(int(numbers.max()) for numbers in self.units)
+        first, second = np.zeros((2, len(compared), count))
+        names = sorted(set(self.logs))
+        by_log = np.full((len(compared), len(names)), math.nan)
+        rows: list[tuple[float, float, float]] = []
+        # The different replicates that each shares with its baseline.
+        shared = np.zeros((len(compared), count), dtype=np.bool_)
+        for index, entry in enumerate(compared):
+            rows.append(self._combined(entry.parts))
+            if entry.is_baseline:
+                continue
+            for place, name in enumerate(names):
+                of_log = [part.relative for number, part in entry.parts.items() if self.logs[number] == name]
+                by_log[index, place] = np.mean(of_log) if of_log else math.nan
+            for number, part in entry.parts.items():
+                # Weights make the plain mean over all replicates the mean of the strata's means.
+                weight = entry.pairs / (len(entry.parts) * part.pairs)
+                first[index, self.units[number]] += np.nan_to_num(part.values * weight)
+                second[index, self.units[number]] += np.nan_to_num(part.base * weight)
+                shared[index, self.units[number][np.isfinite(part.values)]] = True
+        first[~shared] = second[~shared] = math.nan
+        counts = np.isfinite(by_log).sum(axis=1)
+        over_logs = mean_interval(
+            np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL
+        )
+        means, low, high = np.array(rows).T
+        links = self._links(compared, count)
+        columns = {"relative": means, "relative_low": low, "relative_high": high}
+        columns |= head.joint_columns(columns, first, second, links)
+        return {
+            "relative": means,
+            "relative_low": np.where(own, math.nan, columns["relative_low"]),
+            "relative_high": np.where(own, math.nan, columns["relative_high"]),
+            "gap": [float(np.mean([part.gap for part in entry.parts.values()])) for entry in compared],
+            "correlation": np.where(own, math.nan, links.max()),
+            "p_value": np.where([entry.lacks_values for entry in compared], math.nan, columns["p_value"]),
+            "logs": np.where(own, len(names), counts),
+            "by_log_low": over_logs.low,
+            "by_log_high": over_logs.high,
+            "independent": np.sum(shared, axis=1),
+        }
+
+    def _links(self, compared: Sequence[_Compared], count: int) -> FloatArray:
+        """Return how much each replicate's differences correlate with those of the one before on its log.
+
+        Shape (count,): the mean over the log's strata; 0 for its first replicate.
+        """
+        correlations = {
+            number: part.correlation or 0.0 for entry in compared for number, part in entry.parts.items()
+        }
+        links, strata = np.zeros((2, count))
+        for number, correlation in correlations.items():
+            links[self.units[number][1:]] += correlation
+            strata[self.units[number][1:]] += 1
+        return links / np.maximum(strata, 1)
+
+    def _combined(self, parts: Mapping[int, _Part]) -> tuple[float, float, float]:
+        """Return the mean of the strata's relative differences and its interval.
+
+        On each side, the interval reaches as far as the root of the sum of squares of the strata's own, over
+        their number, as variances of independent means add up; to strata of one log, their correlation is
+        added (Zou, "Toward using confidence intervals to compare correlations", Psychological Methods 12,
+        2007).
+        """
+        relative, low, high = np.array([part[:3] for part in parts.values()]).T
+        numbers = list(parts)
+        related = np.eye(len(numbers))
+        for i, j in combinations(range(len(numbers)), 2):
+            one, other = numbers[i], numbers[j]
+            if self.logs[one] == self.logs[other]:
+                _, here, there = np.intersect1d(self.units[one], self.units[other], return_indices=True)
+                pair = np.array([parts[one].residuals[here], parts[other].residuals[there]])
+                related[i, j] = related[j, i] = _correlation(pair[:, np.isfinite(pair).all(axis=0)])
+        below, above = (
+            math.sqrt(reach @ related @ reach) / len(numbers) for reach in (relative - low, high - relative)
+        )
+        mean = float(relative.mean())
+        return mean, mean - below, mean + above
+
+
 def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
     """Rank the configurations over all strata, each stratum counting the same.
 
@@ -127,8 +262,6 @@ def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
     """
     if len(cells.strata) < 2 or not cells.own_baseline:
         return None
-    logs = _logs_of(cells)
-    units = _units(cells.strata, logs)
     compared = _compare_strata(cells, head)
     if not compared:
         return None
@@ -144,7 +277,7 @@ def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
         "complete": pairs == planned,
         "failures": [entry.failures for entry in compared],
         "undefined": [entry.undefined for entry in compared],
-        **_statistics(compared, own, units, logs, head),
+        **_Replicates.of(cells).statistics(compared, own, head),
         "with_tail": [entry.with_tail(head.direction) for entry in compared],
     }
     overall = replace(head, group_by=(), overall=True, baseline=cells.baseline)
@@ -176,23 +309,6 @@ def _compare_strata(cells: Cells, head: RankingHead) -> list[_Compared]:
     return [entry for entry in by_parameters.values() if entry.pairs]
 
 
-def _logs_of(cells: Cells) -> list[str]:
-    """Return the log of each stratum: the checksum of its trace, or else its workload's name.
-
-    Two workloads of one log (two machine sizes, two halves) are not two logs.
-    """
-    if "workload" not in cells.group_by:
-        return [""] * len(cells.strata)
-    names = [stratum.key["workload"] for stratum in cells.strata]
-    if "trace_checksum" not in cells.table.column_names:
-        return names
-    sums: dict[str, set[str]] = {}
-    pairs = cells.table.select(["workload", "trace_checksum"]).group_by(["workload", "trace_checksum"])
-    for row in pairs.aggregate([]).to_pylist():
-        sums.setdefault(row["workload"], set()).add(row["trace_checksum"] or "")
-    return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
-
-
 def _parts(
     stratum: Stratum, values: FloatArray, base: FloatArray, gaps: FloatArray, error: float
 ) -> list[_Part]:
@@ -207,116 +323,6 @@ def _parts(
     intervals = (np.atleast_1d(x) for x in (paired.relative, paired.relative_low, paired.relative_high))
     columns = (*intervals, gaps, [correlation] * len(values), values / size, base / size)
     return [_Part(*row) for row in zip(*columns, strict=True)]
-
-
-def _units(strata: Sequence[Stratum], logs: Sequence[str]) -> list[IntArray]:
-    """Return for each stratum the numbers of its replicates: the same where log and replicate are.
-
-    Those of a log follow each other.
-    """
-    names = [
-        [(log, label) for label in stratum.replicates] for stratum, log in zip(strata, logs, strict=True)
-    ]
-    unique = {name for of_stratum in names for name in of_stratum}
-    every = sorted(unique, key=lambda name: (name[0], replicate_order(name[1])))
-    numbers = {name: number for number, name in enumerate(every)}
-    return [np.array([numbers[name] for name in of_stratum]) for of_stratum in names]
-
-
-def _statistics(
-    compared: Sequence[_Compared],
-    own: BoolArray,
-    units: Sequence[IntArray],
-    logs: Sequence[str],
-    head: RankingHead,
-) -> dict[str, Any]:
-    """Return the mean over strata of each configuration's relative differences, its intervals and p-value."""
-    count = 1 + max(int(numbers.max()) for numbers in units)
-    first, second = np.zeros((2, len(compared), count))
-    names = sorted(set(logs))
-    by_log = np.full((len(compared), len(names)), math.nan)
-    rows: list[tuple[float, float, float]] = []
-    # The different replicates that each shares with its baseline.
-    shared = np.zeros((len(compared), count), dtype=np.bool_)
-    for index, entry in enumerate(compared):
-        rows.append(_combined(entry.parts, units, logs))
-        if entry.is_baseline:
-            continue
-        for place, name in enumerate(names):
-            of_log = [part.relative for number, part in entry.parts.items() if logs[number] == name]
-            by_log[index, place] = np.mean(of_log) if of_log else math.nan
-        for number, part in entry.parts.items():
-            # Weights make the plain mean over all replicates the mean of the strata's means.
-            weight = entry.pairs / (len(entry.parts) * part.pairs)
-            first[index, units[number]] += np.nan_to_num(part.values * weight)
-            second[index, units[number]] += np.nan_to_num(part.base * weight)
-            shared[index, units[number][np.isfinite(part.values)]] = True
-    first[~shared] = second[~shared] = math.nan
-    counts = np.isfinite(by_log).sum(axis=1)
-    over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
-    means, low, high = np.array(rows).T
-    links = _links(compared, units, count)
-    columns = {"relative": means, "relative_low": low, "relative_high": high}
-    columns |= head.joint_columns(columns, first, second, links)
-    return {
-        "relative": means,
-        "relative_low": np.where(own, math.nan, columns["relative_low"]),
-        "relative_high": np.where(own, math.nan, columns["relative_high"]),
-        "gap": [float(np.mean([part.gap for part in entry.parts.values()])) for entry in compared],
-        "correlation": np.where(own, math.nan, links.max()),
-        "p_value": np.where([entry.lacks_values for entry in compared], math.nan, columns["p_value"]),
-        "logs": np.where(own, len(names), counts),
-        "by_log_low": over_logs.low,
-        "by_log_high": over_logs.high,
-        "independent": np.sum(shared, axis=1),
-    }
-
-
-def _links(compared: Sequence[_Compared], units: Sequence[IntArray], count: int) -> FloatArray:
-    """Return how much each replicate's differences correlate with those of the one before on its log.
-
-    Shape (count,): the mean over the log's strata; 0 for its first replicate.
-    """
-    correlations = {
-        number: part.correlation or 0.0 for entry in compared for number, part in entry.parts.items()
-    }
-    links, strata = np.zeros((2, count))
-    for number, correlation in correlations.items():
-        links[units[number][1:]] += correlation
-        strata[units[number][1:]] += 1
-    return links / np.maximum(strata, 1)
-
-
-def _combined(
-    parts: Mapping[int, _Part], units: Sequence[IntArray], logs: Sequence[str]
-) -> tuple[float, float, float]:
-    """Return the mean of the strata's relative differences and its interval.
-
-    On each side, the interval reaches as far as the root of the sum of squares of the strata's own, over
-    their number, as variances of independent means add up; to strata of one log, their correlation is added
-    (Zou, "Toward using confidence intervals to compare correlations", Psychological Methods 12, 2007).
-    """
-    relative, low, high = np.array([part[:3] for part in parts.values()]).T
-    numbers = list(parts)
-    related = np.eye(len(numbers))
-    for i, j in combinations(range(len(numbers)), 2):
-        one, other = numbers[i], numbers[j]
-        if logs[one] == logs[other]:
-            _, here, there = np.intersect1d(units[one], units[other], return_indices=True)
-            pair = np.array([parts[one].residuals[here], parts[other].residuals[there]])
-            related[i, j] = related[j, i] = _correlation(pair[:, np.isfinite(pair).all(axis=0)])
-    below, above = (
-        math.sqrt(reach @ related @ reach) / len(numbers) for reach in (relative - low, high - relative)
-    )
-    mean = float(relative.mean())
-    return mean, mean - below, mean + above
-
-
-def _correlation(both: FloatArray) -> float:
-    """Return how alike two strata vary over replicates, from 0 to 1; 1 where too few tell."""
-    if both.shape[1] < _FEWEST_FOR_CORRELATION or (both.std(axis=1) == 0).any():
-        return 1.0
-    return max(0.0, float(np.asarray(np.corrcoef(both))[0, 1]))
 
 
 #: Columns of a ranking that hold a value and its interval: within a stratum, and over all strata.

@@ -47,6 +47,17 @@ class _Points(NamedTuple):
         places, values = np.asarray(list(x), np.float64), np.asarray(list(y), np.float64)
         return cls(places, values, np.full(len(values), np.nan), np.full(len(values), np.nan))
 
+    @classmethod
+    def binned(cls, x: FloatArray, y: FloatArray, begins: Sequence[float]) -> _Points:
+        """Return median and quartiles of y in classes of x, by the number of the class."""
+        place = np.searchsorted(begins, x, side="right") - 1
+        points = [
+            (number, *np.quantile(y[(place == number) & np.isfinite(x)], (0.5, 0.25, 0.75)))
+            for number in range(len(begins))
+            if np.any((place == number) & np.isfinite(x))
+        ]
+        return cls(*np.array(points, np.float64).reshape(-1, 4).T)
+
 
 def draw_figures(reproductions: Iterable[Reproduction], sweep: FinishedSweep) -> list[Path]:
     """Draw the figures that are declared for a sweep's search space, and return their paths.
@@ -201,19 +212,8 @@ def _of_columns(panel: Panel, row: _Row, sweep: FinishedSweep, tables: dict[str,
         return _Points.of(np.sort(y), np.arange(1, len(y) + 1) / max(len(y), 1))
     x = column(panel.x)[kept] if panel.x else np.arange(1, len(y) + 1, dtype=np.float64)
     if panel.kind == "bins":
-        return _binned(x, y, panel.bins)
+        return _Points.binned(x, y, panel.bins)
     return _Points.of(x, np.cumsum(y) if panel.sum_up else y)
-
-
-def _binned(x: FloatArray, y: FloatArray, begins: Sequence[float]) -> _Points:
-    """Return median and quartiles of y in classes of x, by the number of the class."""
-    place = np.searchsorted(begins, x, side="right") - 1
-    points = [
-        (number, *np.quantile(y[(place == number) & np.isfinite(x)], (0.5, 0.25, 0.75)))
-        for number in range(len(begins))
-        if np.any((place == number) & np.isfinite(x))
-    ]
-    return _Points(*np.array(points, np.float64).reshape(-1, 4).T)
 
 
 def _draw_panel(axes: Axes, panel: Panel, series: Sequence[Series], lines: Sequence[_Points]) -> None:

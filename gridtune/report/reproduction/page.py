@@ -14,7 +14,6 @@ from gridtune.report.labels import count_text, interval_text, markdown_table, nu
 from gridtune.report.reproduction.verdicts import (
     Estimate,
     JudgedClaim,
-    JudgedCriterion,
     Reproduced,
     TableNumbers,
 )
@@ -126,7 +125,7 @@ def _sections(
     """Return the head of the page, and the name and text of each folded section that is not empty."""
     head = [
         f"# {reproduced.title}\n",
-        _wrapped(f"**{reproduced.tally()}** ({_made_text(reproduced)}). {reproduced.data}") + "\n",
+        _wrapped(f"**{reproduced.tally()}** ({reproduced.made}). {reproduced.data}") + "\n",
         "".join(f"- {publication}\n" for publication in reproduced.publications),
         "".join(_claims(reproduced.claims)),
     ]
@@ -138,16 +137,6 @@ def _sections(
     }
     texts = {name: "\n".join(parts) for name, parts in sections.items()}
     return "\n".join(head), [(name, text) for name, text in texts.items() if text]
-
-
-def _made_text(reproduced: Reproduced) -> str:
-    """Return how a reproduction was made, and on which logs."""
-    logs = ", ".join(
-        trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in reproduced.traces
-    )
-    experiments, cells = ", ".join(reproduced.cells), sum(reproduced.cells.values())
-    made = f"`{reproduced.command}`, experiments {experiments}, {cells:,} cells"
-    return f"{made}{f', on {logs}' if logs else ''}"
 
 
 def _wrapped(text: str) -> str:
@@ -169,25 +158,21 @@ def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
 
 
 def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
-    rows = [
-        [str(number), *_criterion(criterion)]
-        for number, claim in enumerate(claims, start=1)
-        for criterion in claim.criteria
-    ]
+    rows = []
+    for number, claim in enumerate(claims, start=1):
+        for criterion in claim.criteria:
+            unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
+            published = ""
+            if criterion.published is not None:
+                published = _published_text(criterion.published, criterion.unit) + unit
+            ours = "" if criterion.ours is None else _estimate(criterion.ours, criterion.unit, unit)
+            if criterion.recorded:
+                ours += ", an earlier run"
+            texts = (criterion.text, criterion.target, published, ours, str(criterion.outcome))
+            rows.append([str(number), *_cells(*texts)])
     yield markdown_table(
         ["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3
     )
-
-
-def _criterion(criterion: JudgedCriterion) -> list[str]:
-    unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
-    published = ""
-    if criterion.published is not None:
-        published = _published_text(criterion.published, criterion.unit) + unit
-    ours = "" if criterion.ours is None else _estimate(criterion.ours, criterion.unit, unit)
-    if criterion.recorded:
-        ours += ", an earlier run"
-    return _cells(criterion.text, criterion.target, published, ours, str(criterion.outcome))
 
 
 def _estimate(ours: Estimate, kind: str = "1", unit: str = "") -> str:

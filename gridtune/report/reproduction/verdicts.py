@@ -345,19 +345,27 @@ class Reproduced:
         """Write the verdicts into a folder and return their file; it is never there by half."""
         return write_json(finite_json({"schema": _SCHEMA, **asdict(self)}), folder / VERDICTS_FILE)
 
+    @property
+    def made(self) -> str:
+        """How the reproduction was made, and on which logs."""
+        logs = ", ".join(trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in self.traces)
+        experiments, cells = ", ".join(self.cells), sum(self.cells.values())
+        made = f"`{self.command}`, experiments {experiments}, {cells:,} cells"
+        return f"{made}{f', on {logs}' if logs else ''}"
+
+    @classmethod
+    def read(cls, path: Path) -> Reproduced:
+        """Return what `Reproduced.write` wrote.
+
+        Raises
+        ------
+        SweepError
+            If the file is missing or not one of these.
+        """
+        other = f"holds no verdicts of this version of gridtune: give a {VERDICTS_FILE} of gridtune reproduce"
+        return read_stored(cls, path, _SCHEMA, other)
+
     def tally(self) -> str:
         """Return how many claims have each verdict."""
         counts = Counter(claim.verdict for claim in self.claims)
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
-
-
-def read_reproduced(path: Path) -> Reproduced:
-    """Return what `Reproduced.write` wrote.
-
-    Raises
-    ------
-    SweepError
-        If the file is missing or not one of these.
-    """
-    other = f"holds no verdicts of this version of gridtune: give a {VERDICTS_FILE} of gridtune reproduce"
-    return read_stored(Reproduced, path, _SCHEMA, other)

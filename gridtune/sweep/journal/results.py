@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import Cell, CellResult, canonical_json
+from gridtune.core.measures import RenamedMetric
 from gridtune.core.remarks import REMARK_COLUMNS, remark_columns
-from gridtune.core.system import RenamedMetric, System
+from gridtune.core.system import System
 from gridtune.core.user_code.checksums import file_of
 from gridtune.errors import SweepError
 from gridtune.storage import draft_of

@@ -76,8 +76,19 @@ def starter_text(
         "# The configuration that the others are compared with. A parameter that is not named here is",
         "# that of the configuration it is compared with.",
         *_block("baseline", starter.baseline, lambda parameter: ""),
-        *_bounds(starter),
     ]
+    if starter.subject_to:
+        lines += [
+            "",
+            "# Bounds that configurations must keep, judged by 95 % intervals; what breaks one has no rank.",
+            *_block("subject_to", starter.subject_to, lambda name: ""),
+        ]
+    if starter.classes:
+        lines += [
+            "",
+            "# Classes of jobs. Each has its own metrics, such as wait_mean[NAME]; verdicts say who pays.",
+            *_block("classes", starter.classes, lambda name: ""),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -95,18 +106,6 @@ def _objectives(system: System, names: Sequence[str]) -> Iterator[str]:
             f"#   {line}" for line in textwrap.wrap(f"{name} = {metric.formula}{better}{unit}", _WIDTH - 4)
         )
     yield f"objective: {_value(list(names) if several else names[0])}"
-
-
-def _bounds(starter: SuggestedSpace) -> Iterator[str]:
-    """Yield the bounds that configurations must keep, and the classes of jobs."""
-    if starter.subject_to:
-        yield ""
-        yield "# Bounds that configurations must keep, judged by 95 % intervals; what breaks one has no rank."
-        yield from _block("subject_to", starter.subject_to, lambda name: "")
-    if starter.classes:
-        yield ""
-        yield "# Classes of jobs. Each has its own metrics, such as wait_mean[NAME]; verdicts say who pays."
-        yield from _block("classes", starter.classes, lambda name: "")
 
 
 def _block(key: str, values: Mapping[str, Any], comment: Callable[[str], str]) -> Iterator[str]:

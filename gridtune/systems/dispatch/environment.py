@@ -14,7 +14,6 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv, one_of, stacked
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
@@ -348,7 +347,7 @@ class DispatchVectorEnv(CompiledVectorEnv):
         if log is not None and len(log) < self._jobs:
             raise SimulationError(f"{len(log)} jobs are too few for episodes of {self._jobs}")
         jobs = self._draw_jobs(np.random.default_rng(0))
-        machines = make_machines(p, jobs, np.random.default_rng(0))
+        machines = p.make_machines(jobs, np.random.default_rng(0))
         costs: dict[str, Any] = {"until_deadline": reward == "tardiness", "forget": p.forget}
         self.brokers = BrokerBatch(jobs, machines, order=ORDERS[p.queue_order], count=num_envs, **costs)
         features = gym.spaces.Box(-_BOUND, _BOUND, (len(machines) * FEATURES,), np.float32)
@@ -358,9 +357,9 @@ class DispatchVectorEnv(CompiledVectorEnv):
         """Draw an episode's jobs, or consecutive ones of the log."""
         streams = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=4)]
         if self._log is None:
-            return make_jobs(self._parameters, streams, None)
+            return self._parameters.make_jobs(streams, None)
         first = int(rng.integers(len(self._log) - self._jobs + 1))
-        return make_jobs(self._parameters, streams, self._log.take(slice(first, first + self._jobs)))
+        return self._parameters.make_jobs(streams, self._log.take(slice(first, first + self._jobs)))
 
     def _draw(self, where: BoolArray) -> None:
         for i in np.flatnonzero(where).tolist():

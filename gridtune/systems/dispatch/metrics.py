@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.core.system import Measure, read_metrics
+from gridtune.core.measures import Measure, read_metrics
 from gridtune.statistics.chances import area_under_roc, calibration_error, reliability
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines

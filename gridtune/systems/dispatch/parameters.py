@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import Count, LogParameters, Window, split_list
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
@@ -16,7 +18,9 @@ from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
 #: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
-STRETCH, _RESERVE = 3.0, 1.5
+_STRETCH, _RESERVE = 3.0, 1.5
+#: Shortest and longest job over the mean.
+_SHORTEST, _LONGEST = 0.2, 1.8
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
 
@@ -355,7 +359,7 @@ class DispatchParameters(InstanceParameters):
         """
 
         def period(jobs: int, load: float) -> int:
-            return round(self.span(jobs, load) * max(STRETCH, _RESERVE * load))
+            return round(self.span(jobs, load) * max(_STRETCH, _RESERVE * load))
 
         first = period(self.learning_jobs, self.learning_offered_load or self.offered_load)
         return first + np.arange(self.batches, dtype=np.int64) * period(self.batch_jobs, self.offered_load)
@@ -363,3 +367,105 @@ class DispatchParameters(InstanceParameters):
     def span(self, jobs: int, load: float) -> float:
         """Return the seconds over which that many drawn jobs arrive."""
         return jobs * self.mean_length / (self.capacity * load)
+
+    def make_jobs(self, streams: Sequence[np.random.Generator], log: Workload | None) -> DispatchJobs:
+        """Return the jobs, drawn or those of a log's part.
+
+        A job's deadline is submission + estimate + slack · U(0, 1) · estimate. Its estimate is its length, or
+        a log's requested time, times a lognormal error of mean logarithm 0. Both go by what is known when the
+        job comes, not by its true length.
+
+        Parameters
+        ----------
+        streams
+            Four streams of random numbers: of arrivals, lengths, estimates and deadlines, so that one can
+            change without the others.
+        log
+            The log's part, in order of submission; None to draw jobs.
+
+        Raises
+        ------
+        SimulationError
+            If a log has too few jobs; or if it lacks requested times and there is no error of estimates: the
+            broker would know how long these jobs really take.
+
+        Notes
+        -----
+        The rule for deadlines is of Vladušič, section 2.2.2.
+        """
+        arrivals, lengths, errors, deadlines = streams
+        if log is None:
+            submit, length, batch = self._drawn(arrivals, lengths)
+            estimate = length
+        else:
+            submit, length, batch, estimate = self._of_log(log)
+        if self.estimate_error:
+            factor = np.exp(self.estimate_error * errors.standard_normal(len(estimate)))
+            estimate = np.rint(estimate * factor)
+        estimate = np.maximum(1, estimate).astype(np.int64)
+        spare = np.rint(self.slack * deadlines.random(len(estimate)) * estimate).astype(np.int64)
+        jobs = DispatchJobs(submit, length, estimate, submit + estimate + spare, batch)
+        if self.first is not None:
+            jobs = jobs.take(np.arange(len(jobs)) < (batch < 0).sum() + self.first)
+        return jobs
+
+    def make_machines(self, jobs: DispatchJobs, rng: np.random.Generator) -> Machines:
+        """Return the machines, with their changes; `rng` draws failures."""
+        changes = Changes()
+        if self.change_after and self.changed_factors is not None:
+            changes += Changes.of_speeds(int(self.batch_starts()[self.change_after]), self.changed_factors)
+        if self.mean_up is not None and self.mean_down is not None:
+            horizon = int(jobs.submit.max(initial=0))
+            changes += Changes.of_failures(len(self.factors), horizon, self.mean_up, self.mean_down, rng)
+        return Machines(np.array(self.factors), np.full(len(self.factors), self.cpus), changes)
+
+    def _drawn(
+        self, arrivals: np.random.Generator, lengths: np.random.Generator
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Return submission, length and batch of drawn jobs.
+
+        The jobs of a batch arrive within the first part of its time, those to learn from within all of it
+        unless a load is given.
+        """
+        learning = self.span(self.learning_jobs, self.learning_offered_load or self.offered_load)
+        parts = [(0, self.learning_jobs, learning if self.learning_offered_load else learning * _STRETCH)]
+        own = self.span(self.batch_jobs, self.offered_load)
+        parts += [(start, self.batch_jobs, own) for start in self.batch_starts().tolist()]
+        submit = np.concatenate(
+            [start + np.sort(arrivals.integers(0, max(1, round(span)), jobs)) for start, jobs, span in parts]
+        )
+        batch = np.repeat(np.arange(-1, self.batches), [jobs for _, jobs, _ in parts])
+        low, high = (max(1, round(part * self.mean_length)) for part in (_SHORTEST, _LONGEST))
+        return submit, lengths.integers(low, high, len(submit), endpoint=True), batch
+
+    def _of_log(self, log: Workload) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Return submission, length, batch and estimate of a log's jobs, the arrivals scaled to the load.
+
+        The first `learning_jobs` jobs are for learning, then every `batch_jobs` jobs are a batch, without a
+        pause between them. There are at most `batches` batches; jobs left over at the end are dropped. The
+        estimate is the requested time; where it is unknown, the length if estimates have errors.
+        """
+        count = min(self.batches, (len(log) - self.learning_jobs) // self.batch_jobs)
+        if count < 1:
+            raise SimulationError(
+                f"{len(log)} jobs are too few: {self.learning_jobs} to learn from and a batch of "
+                f"{self.batch_jobs}"
+            )
+        batch = np.concatenate(
+            [np.full(self.learning_jobs, -1), np.repeat(np.arange(count), self.batch_jobs)]
+        )
+        submit = log.submit_time[: len(batch)] - log.submit_time[0]
+        length = np.maximum(1, log.run_time[: len(batch)])
+        span = length.sum() / (self.capacity * self.offered_load)
+        submit = np.rint(submit * (span / max(1, submit[-1]))).astype(np.int64)
+        requested = log.requested_time[: len(batch)]
+        unknown = requested < 1
+        if unknown.any() and not self.estimate_error:
+            raise SimulationError(
+                f"{unknown.sum()} of {len(requested)} jobs have no requested time, and the broker must "
+                "not know their run times",
+                field="requested_time",
+                hint="the cleaning rule missing_walltime, one of the default ones, gives them the log's "
+                "largest; or make estimates of their run times with estimate_error=0.5",
+            )
+        return submit, length, batch, np.where(unknown, length, requested)

@@ -21,7 +21,6 @@ from gridtune.core.system import (
     starter_windows,
 )
 from gridtune.errors import require_module
-from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
     RENAMED_METRICS,
@@ -97,7 +96,7 @@ class DispatchSystem(System):
         for options in (few, *learning):
             p = DispatchParameters.model_validate(options)
             rng = np.random.default_rng(0)
-            _run(p, make_jobs(p, rng.spawn(4), None), rng.spawn(3))
+            _run(p, p.make_jobs(rng.spawn(4), None), rng.spawn(3))
 
     def run(
         self, parameters: DispatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -107,10 +106,10 @@ class DispatchSystem(System):
         log = None if p.trace is None else load(*self.traces(p))
         part = None if log is None else p.log_part(log)
         drawing = ("arrivals", "lengths", "estimates", "deadlines")
-        jobs = make_jobs(p, [streams(purpose) for purpose in drawing], part)
+        jobs = p.make_jobs([streams(purpose) for purpose in drawing], part)
         # Both arms draw from streams of the same purposes, each from its beginning.
         running = ("failures", "selector", "learning")
-        machines = make_machines(p, jobs, streams("failures"))
+        machines = p.make_machines(jobs, streams("failures"))
         outcome = _run(p, jobs, [streams(purpose) for purpose in running])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
@@ -144,7 +143,7 @@ def _reference(p: DispatchParameters) -> DispatchParameters:
 
 def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchReplay:
     failing, selecting, learning = streams
-    machines = make_machines(p, jobs, failing)
+    machines = p.make_machines(jobs, failing)
     if p.checkpoint is not None:
         from gridtune.systems.dispatch.learners.ppo import play_file  # noqa: PLC0415 (PPO)
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 from cachetools import LRUCache
 from pydantic import BeforeValidator, Field, model_validator
 
+from gridtune.core.measures import Measure, read_metrics
 from gridtune.core.system import (
     Count,
     LogParameters,
-    Measure,
     Outcome,
     Partition,
     Streams,
@@ -24,7 +24,6 @@ from gridtune.core.system import (
     SystemParameters,
     Window,
     WorkloadLoader,
-    read_metrics,
     split_list,
 )
 from gridtune.errors import SimulationError

@@ -57,6 +57,38 @@ class GpuNodes:
         """Thousandths of GPUs that each node has."""
         return int(self.gpus.sum()) * MILLI
 
+    @classmethod
+    def read(cls, path: Path) -> GpuNodes:
+        """Read nodes from a CSV file with the columns `cpu_milli`, `memory_mib`, `gpu` and `model`.
+
+        Raises
+        ------
+        SimulationError
+            Naming the file, the line and the column at fault.
+        """
+        columns = _read(path, ("cpu_milli", "memory_mib", "gpu"), ("model",))
+        _check(path, "gpu", columns["gpu"], columns["gpu"] > MOST_GPUS, f"at most {MOST_GPUS} GPUs a node")
+        names = columns["model"].astype(str)
+        has = columns["gpu"] > 0
+        models = tuple(sorted(set(names[has].tolist())))
+        if len(models) > _MOST_MODELS:
+            raise SimulationError(
+                f"{path}: {len(models)} GPU models; at most {_MOST_MODELS} can be told apart"
+            )
+        model = np.array(
+            [models.index(name) if gpus else -1 for name, gpus in zip(names, has, strict=True)], np.int64
+        )
+        return cls(columns["cpu_milli"], columns["memory_mib"], columns["gpu"], model, models)
+
+    @classmethod
+    def drawn(cls, count: int) -> GpuNodes:
+        """Return nodes of four kinds, as a cluster has that has grown over years; always the same ones."""
+        kinds = np.array([[96_000, 393_216, 8, 0]] * 9 + [[104_000, 524_288, 2, 1]] * 6, np.int64)
+        kinds = np.vstack([kinds, [[16_000, 122_880, 2, 2]] * 2, [[128_000, 786_432, 8, 3]]]).astype(np.int64)
+        columns = np.ascontiguousarray(kinds[np.arange(count) % len(kinds)].T)
+        cpus, memory, gpus, model = columns
+        return cls(cpus, memory, gpus, model, ("A", "B", "C", "D"))
+
 
 @dataclass(frozen=True)
 class Pods:
@@ -127,78 +159,50 @@ class Pods:
         kept = order[: np.searchsorted(np.cumsum(counts[order]), share * len(self)) + 1]
         return requests.take(kept), counts[kept] / counts[kept].sum()
 
+    @classmethod
+    def read(cls, path: Path, models: Sequence[str]) -> Pods:
+        """Read pods from a CSV file.
 
-def read_nodes(path: Path) -> GpuNodes:
-    """Read nodes from a CSV file with the columns `cpu_milli`, `memory_mib`, `gpu` and `model`.
+        Its columns are `cpu_milli`, `memory_mib`, `num_gpu`, `gpu_milli` and `gpu_spec`. The last
+        names the models that a pod accepts, separated by `|`; empty for any.
 
-    Raises
-    ------
-    SimulationError
-        Naming the file, the line and the column at fault.
-    """
-    columns = _read(path, ("cpu_milli", "memory_mib", "gpu"), ("model",))
-    _check(path, "gpu", columns["gpu"], columns["gpu"] > MOST_GPUS, f"at most {MOST_GPUS} GPUs a node")
-    names = columns["model"].astype(str)
-    has = columns["gpu"] > 0
-    models = tuple(sorted(set(names[has].tolist())))
-    if len(models) > _MOST_MODELS:
-        raise SimulationError(f"{path}: {len(models)} GPU models; at most {_MOST_MODELS} can be told apart")
-    model = np.array(
-        [models.index(name) if gpus else -1 for name, gpus in zip(names, has, strict=True)], np.int64
-    )
-    return GpuNodes(columns["cpu_milli"], columns["memory_mib"], columns["gpu"], model, models)
+        Raises
+        ------
+        SimulationError
+            Naming the file, the line and the column at fault.
+        """
+        columns = _read(path, ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), ("gpu_spec",))
+        gpus, share = columns["num_gpu"], columns["gpu_milli"]
+        share = np.where(gpus == 0, 0, share)
+        _check(path, "gpu_milli", share, (gpus > 0) & ((share < 1) | (share > MILLI)), "1 to 1000 of a GPU")
+        _check(
+            path, "gpu_milli", share, (gpus > 1) & (share != MILLI), "pods of several GPUs take whole ones"
+        )
+        known = {name: 1 << place for place, name in enumerate(models)}
+        accepted = []
+        for line, text in enumerate(columns["gpu_spec"].astype(str), start=2):
+            wanted = [name for name in text.split("|") if name]
+            unknown = [name for name in wanted if name not in known]
+            if unknown:
+                raise SimulationError(
+                    f"{path}, line {line}: no node has a GPU of model {unknown[0]!r}",
+                    field="gpu_spec",
+                    hint=f"the nodes have {', '.join(models) or 'no GPUs'}",
+                )
+            accepted.append(sum(known[name] for name in wanted) if wanted else -1)
+        return cls(columns["cpu_milli"], columns["memory_mib"], gpus, share, np.array(accepted, np.int64))
 
-
-def read_pods(path: Path, models: Sequence[str]) -> Pods:
-    """Read pods from a CSV file.
-
-    Its columns are `cpu_milli`, `memory_mib`, `num_gpu`, `gpu_milli` and `gpu_spec`. The last
-    names the models that a pod accepts, separated by `|`; empty for any.
-
-    Raises
-    ------
-    SimulationError
-        Naming the file, the line and the column at fault.
-    """
-    columns = _read(path, ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), ("gpu_spec",))
-    gpus, share = columns["num_gpu"], columns["gpu_milli"]
-    share = np.where(gpus == 0, 0, share)
-    _check(path, "gpu_milli", share, (gpus > 0) & ((share < 1) | (share > MILLI)), "1 to 1000 of a GPU")
-    _check(path, "gpu_milli", share, (gpus > 1) & (share != MILLI), "pods of several GPUs take whole ones")
-    known = {name: 1 << place for place, name in enumerate(models)}
-    accepted = []
-    for line, text in enumerate(columns["gpu_spec"].astype(str), start=2):
-        wanted = [name for name in text.split("|") if name]
-        unknown = [name for name in wanted if name not in known]
-        if unknown:
-            raise SimulationError(
-                f"{path}, line {line}: no node has a GPU of model {unknown[0]!r}",
-                field="gpu_spec",
-                hint=f"the nodes have {', '.join(models) or 'no GPUs'}",
-            )
-        accepted.append(sum(known[name] for name in wanted) if wanted else -1)
-    return Pods(columns["cpu_milli"], columns["memory_mib"], gpus, share, np.array(accepted, np.int64))
-
-
-def draw_nodes(count: int) -> GpuNodes:
-    """Return nodes of four kinds, as a cluster has that has grown over years; always the same ones."""
-    kinds = np.array([[96_000, 393_216, 8, 0]] * 9 + [[104_000, 524_288, 2, 1]] * 6, np.int64)
-    kinds = np.vstack([kinds, [[16_000, 122_880, 2, 2]] * 2, [[128_000, 786_432, 8, 3]]]).astype(np.int64)
-    columns = np.ascontiguousarray(kinds[np.arange(count) % len(kinds)].T)
-    cpus, memory, gpus, model = columns
-    return GpuNodes(cpus, memory, gpus, model, ("A", "B", "C", "D"))
-
-
-def draw_pods(count: int, rng: np.random.Generator) -> Pods:
-    """Draw pods of the sizes of `openb`: 13 % ask for no GPU, 38 % for a part of one, 48 % for one."""
-    sizes = rng.choice([0, 1, 2, 4, 8], count, p=[0.133, 0.857, 0.002, 0.002, 0.006])
-    shared = (sizes == 1) & (rng.random(count) < 0.44)
-    parts = rng.choice([160, 230, 320, 460, 470, 590, 650, 810], count)
-    share = np.where(sizes == 0, 0, np.where(shared, parts, MILLI)).astype(np.int64)
-    cpus = rng.choice([2_000, 4_000, 6_000, 8_000, 11_000, 12_000, 16_000], count) * np.maximum(1, sizes)
-    memory = cpus * rng.choice([2, 3, 4], count)
-    gpus = sizes.astype(np.int64)
-    return Pods(cpus.astype(np.int64), memory.astype(np.int64), gpus, share, np.full(count, -1, np.int64))
+    @classmethod
+    def drawn(cls, count: int, rng: np.random.Generator) -> Pods:
+        """Draw pods of the sizes of `openb`: 13 % ask for no GPU, 38 % for a part of one, 48 % for one."""
+        sizes = rng.choice([0, 1, 2, 4, 8], count, p=[0.133, 0.857, 0.002, 0.002, 0.006])
+        shared = (sizes == 1) & (rng.random(count) < 0.44)
+        parts = rng.choice([160, 230, 320, 460, 470, 590, 650, 810], count)
+        share = np.where(sizes == 0, 0, np.where(shared, parts, MILLI)).astype(np.int64)
+        cpus = rng.choice([2_000, 4_000, 6_000, 8_000, 11_000, 12_000, 16_000], count) * np.maximum(1, sizes)
+        memory = cpus * rng.choice([2, 3, 4], count)
+        gpus = sizes.astype(np.int64)
+        return cls(cpus.astype(np.int64), memory.astype(np.int64), gpus, share, np.full(count, -1, np.int64))
 
 
 def _read(path: Path, numbers: Sequence[str], texts: Sequence[str]) -> Mapping[str, np.ndarray]:

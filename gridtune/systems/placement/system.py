@@ -10,19 +10,11 @@ import pyarrow as pa
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
+from gridtune.core.measures import Measure, read_metrics
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Count,
-    Measure,
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-    read_metrics,
-)
+from gridtune.core.system import Count, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.placement.cluster import GpuNodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
+from gridtune.systems.placement.cluster import GpuNodes, Pods
 from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place
 from gridtune.types import FloatArray
 from gridtune.workload.catalogue import resolve_trace
@@ -114,8 +106,8 @@ class PlacementSystem(System):
     def prepare(self, parameters: Iterable[_PlacementParameters]) -> None:
         """Compile the rules, by placing a few pods."""
         rng = np.random.default_rng(0)
-        pods = draw_pods(20, rng)
-        place(draw_nodes(2), pods, "fgd", rng, pods.typical(0.95))
+        pods = Pods.drawn(20, rng)
+        place(GpuNodes.drawn(2), pods, "fgd", rng, pods.typical(0.95))
 
     def run(
         self, parameters: _PlacementParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -123,7 +115,7 @@ class PlacementSystem(System):
         """Place the pods in an order of the replicate; `tables` adds a row for each pod."""
         p = parameters
         if p.nodes is None:
-            nodes, pods = draw_nodes(p.drawn_nodes), draw_pods(p.drawn_pods, streams("pods"))
+            nodes, pods = GpuNodes.drawn(p.drawn_nodes), Pods.drawn(p.drawn_pods, streams("pods"))
         else:
             nodes, pods = self._read(p)
         order = pods.arrivals(p.demand * nodes.gpu_capacity, streams("arrivals"))
@@ -137,8 +129,8 @@ class PlacementSystem(System):
     def _read(self, p: _PlacementParameters) -> tuple[GpuNodes, Pods]:
         key = tuple(self.file_checksums(p).values())
         if key not in self._clusters:
-            nodes = read_nodes(resolve_trace(str(p.nodes)))
-            self._clusters[key] = nodes, read_pods(resolve_trace(str(p.pods)), nodes.models)
+            nodes = GpuNodes.read(resolve_trace(str(p.nodes)))
+            self._clusters[key] = nodes, Pods.read(resolve_trace(str(p.pods)), nodes.models)
         return self._clusters[key]
 
 

@@ -27,7 +27,6 @@ from gridtune.systems.provisioning.planning.placement import (
 )
 from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
-from gridtune.systems.provisioning.system import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 _GRAPH = len(Graph._fields)
@@ -251,7 +250,7 @@ _DEFAULT: dict[str, Any] = {"trace": "quickstart"}
 def _problems(instances: int, seed: int, options: str) -> list[PlanProblem]:
     parameters = ProvisioningParameters.model_validate_json(options)
     log = None if parameters.trace is None else parameters.reference.read()
-    return draw_problems(parameters, log, instances, seed)
+    return parameters.draw_problems(log, instances, seed)
 
 
 class ProvisioningEnv(CompiledEnv):

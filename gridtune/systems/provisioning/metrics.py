@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from gridtune.core.system import Measure, read_metrics
+from gridtune.core.measures import Measure, read_metrics
 
 #: Seconds.
 HOUR = 3600

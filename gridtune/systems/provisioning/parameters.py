@@ -5,14 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import CleanRules, Count, LogParameters
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans
+from gridtune.systems.provisioning.search.genetic import KINDS
+from gridtune.systems.provisioning.simulator.site import ReservationSite
+from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
+from gridtune.workload.workload import Workload
 
 #: Searches that evaluate many plans.
 SEARCHES = ("moga", "memetic", "nsga2", "nsga3", "random")
 #: Workflows that are generated, not read.
 GENERATED = ("random", "cybershake")
+
+#: Random slots may be too narrow for a workflow: so many are drawn for each problem at most.
+_DRAWS = 100
+#: Workflows that no drawn slots held, before the first that some did hold, after which drawing is given up.
+_WORKFLOWS = 3
+#: The most plans of simple rules: as many as the memetic search begins with.
+_RULES = 40
 
 #: Parameters of a random workflow.
 _RANDOM_WORKFLOW = (
@@ -256,3 +274,136 @@ class ProvisioningParameters(LogParameters):
     def workflow_is_generated(self) -> bool:
         """True if the workflow is generated, not read from a file."""
         return self.workflow in GENERATED
+
+    def build_site(self, raw: Workload) -> ReservationSite:
+        """Return the site that replays a log, as far as these parameters select it."""
+        workload, _ = clean(raw, self.rules, processors=self.processors)
+        if self.first is not None:
+            workload = workload.first(self.first)
+        size = self.processors or workload.machine_processors
+        if size is None:
+            raise SimulationError("the log does not give the site's size", field="processors")
+        if len(workload) == 0:
+            raise SimulationError(f"no job of {raw.name} is left by the selection")
+        if self.copy_probability:
+            rng = np.random.default_rng(self.copy_seed)
+            workload = workload.add_shifted_copy(self.copy_probability, self.copy_shift, rng)
+        return ReservationSite(workload, size, inflation=self.inflation)
+
+    def build_workflow(self, site: ReservationSite | None) -> Workflow:
+        """Return the workflow, generated or read; its tasks can be as wide as the (largest) site."""
+        widest = max(self.slot_sites) if site is None else site.processors
+        if self.workflow == "cybershake":
+            return cybershake_workflow()
+        if self.workflow != "random":
+            return read_workflow(resolve_trace(self.workflow), clean=self.workflow_clean).in_whole_seconds()
+        if self.task_processors > widest:
+            message = f"cannot be {self.task_processors:g} on a site of {widest} processors"
+            raise SimulationError(message, field="task_processors")
+        return generate_workflow(
+            seed=self.workflow_seed,
+            tasks=self.tasks,
+            depth=self.depth,
+            run_time=self.run_time,
+            processors=self.task_processors,
+            max_processors=widest,
+            fan_in=self.fan_in,
+            communication=self.communication,
+            bandwidth=self.bandwidth,
+        )
+
+    def draw_slots(
+        self, site: ReservationSite | None, instants: np.random.Generator, rng: np.random.Generator
+    ) -> tuple[int, Slots]:
+        """Return the second at which a workflow is submitted, and the slots on offer then, or random ones."""
+        if site is not None:
+            now = int((self.earliest + (self.latest - self.earliest) * instants.random()) * site.span)
+            return now, site.at(now).slots(price=self.slot_price[0], fixed=self.slot_fixed_price[0])
+        slots = poisson_slots(
+            rng, processors=self.slot_sites, length=self.slot_length, gap=self.slot_gap, until=self.slot_until
+        )
+        return 0, slots.priced(self.slot_price, self.slot_fixed_price)
+
+    def plan_problem(self, workflow: Workflow, slots: Slots, now: int) -> PlanProblem | None:
+        """Return the choice among the slots on offer; None if random ones are too narrow for a task."""
+        if self.offers == "poisson" and workflow.widest <= max(self.slot_sites):
+            widths = slots.most_at_once(together=self.cross_slot != "never")
+            if workflow.widest > widths.max(initial=0):
+                return None
+        return PlanProblem(
+            workflow,
+            slots,
+            self.scheduler,
+            latency=self.latency,
+            bandwidth=self.bandwidth,
+            cross_slot=self.cross_slot,
+            now=now,
+        )
+
+    def draw_problems(self, log: Workload | None, count: int, seed: int) -> list[PlanProblem]:
+        """Return planning problems at random instants of a log, or on random slots.
+
+        With `workflow=random` each problem has its own workflow, from `workflow_seed` on.
+
+        Parameters
+        ----------
+        log
+            What `trace` names; None with random slots.
+        count, seed
+            How many, and the seed of instants and slots.
+        """
+        rng = np.random.default_rng(seed)
+        site = None if log is None else self.build_site(log)
+        read = None if self.workflow == "random" else self.build_workflow(site)
+        problems: list[PlanProblem] = []
+        for number in range(count):
+            seeded = self.model_copy(update={"workflow_seed": self.workflow_seed + number})
+            workflow = read or seeded.build_workflow(site)
+            for _ in range(_DRAWS):
+                now, slots = self.draw_slots(site, rng, rng)
+                problem = self.plan_problem(workflow, slots, now)
+                if (
+                    problem is not None
+                    and np.isfinite(problem.evaluate(np.ones((1, len(problem)), np.bool_))).all()
+                ):
+                    problems.append(problem)
+                    break
+            if not problems and number + 1 >= min(count, _WORKFLOWS):
+                raise SimulationError(
+                    f"no slots that were drawn hold the workflow: {number + 1} × {_DRAWS} draws",
+                    field="offers",
+                    hint="for random slots the paper has run_time=100 task_processors=1 communication=1",
+                )
+        return problems
+
+    def run_search(self, problem: PlanProblem, rng: np.random.Generator) -> Archive:
+        """Return the front of the search; that of a few plans where simple rules choose the slots."""
+        if self.search == "exact":
+            return enumerate_front(problem)
+        if self.search in SEARCHES:
+            options: dict[str, Any] = {"population": self.population, "release": self.release}
+            if self.search == "memetic":
+                options["offspring"] = self.population
+            elif self.search != "random":
+                options["seeding"] = self.seeded
+            if self.search == "moga":
+                rate = min(1.0, self.mutation / len(problem))
+                options |= {"crossover_points": self.crossover_points, "crossover_rate": self.crossover_rate}
+                options["mutation_rate"] = rate
+            search = KINDS[self.search](problem, rng, **options)
+            return search.run(self.evaluations or self.population * self.iterations)
+        if self.search == "pilot":  # each slot is a job, and one of them is submitted
+            plans = np.eye(len(problem), dtype=np.bool_)
+        elif self.search == "rules":
+            plans = heuristic_plans(problem, _RULES)
+        elif self.search == "all":
+            plans = np.ones((1, len(problem)), np.bool_)
+        else:
+            plans = problem.slots.divisible[None, :]
+        if self.release:
+            costs, plans = problem.evaluate_released(plans)
+        else:
+            costs = problem.evaluate(plans)
+        archive = Archive(len(problem))
+        archive.add(costs, plans)
+        return archive

@@ -21,39 +21,21 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError
-from gridtune.statistics.pareto import Scale, hypervolume
+from gridtune.statistics.pareto import hypervolume
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
-from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
+from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
-from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans, select_plan
-from gridtune.systems.provisioning.search.genetic import KINDS
+from gridtune.systems.provisioning.search.fronts import Archive, select_plan
 from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
-from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
+from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.cleaning import clean
 from gridtune.workload.fields import LARGEST_TIME
-from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
+from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 
 #: Search results that each process caches: a replicate's cells are run one configuration after the other.
 _CACHED_RESULTS = 128
-
-
-def _plan_scale(problem: PlanProblem) -> Scale | None:
-    """Return the scale of a problem's costs, which does not depend on the search.
-
-    0 is a lower bound, 1 is more than a plan should cost: from the workflow's work (processor-seconds) and
-    critical path (seconds) to the allocation cost and three times the makespan of taking all slots. None
-    where that is no range: all slots are divisible, so that taking all of them costs no more than the bound;
-    or no plan is feasible.
-    """
-    workflow = problem.workflow
-    cost, makespan = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
-    ideal, farthest = (workflow.work, workflow.critical_path), (float(cost), 3.0 * float(makespan))
-    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
-        return Scale(ideal, farthest)
-    return None
 
 
 def _pilot_problem(
@@ -160,14 +142,14 @@ class ProvisioningSystem(System):
             search = "all" if p.search == "exact" else p.search
             small = p.model_copy(update={**few, "search": search, "slot_sites": (4, 4)})
             site = ReservationSite(jobs, 3) if p.offers == "site" else None
-            now, slots = _draw_slots(small, site, rng, rng)
+            now, slots = small.draw_slots(site, rng, rng)
             makespan_bound(workflow, slots, now=now)
             if site is not None:
                 site.at(now).best_effort(workflow)
-            problem = _plan_problem(small, workflow, slots, now)
+            problem = small.plan_problem(workflow, slots, now)
             if p.approach == "provisioned" and problem is not None:
                 problem.plan()
-                _run_search(small, problem, rng)
+                small.run_search(problem, rng)
 
     def run(
         self, parameters: ProvisioningParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -176,7 +158,7 @@ class ProvisioningSystem(System):
         traces = tuple(self.traces(parameters))
         site = self._site(parameters, load) if traces else None
         workflow = self._workflow(parameters, site)
-        now, slots = _draw_slots(parameters, site, streams("submission"), streams("slots"))
+        now, slots = parameters.draw_slots(site, streams("submission"), streams("slots"))
         price, fixed = parameters.slot_price[0], parameters.slot_fixed_price[0]
         queue = None if site is None else site.at(now).best_effort(workflow, price=price)
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
@@ -188,7 +170,7 @@ class ProvisioningSystem(System):
                 raise SimulationError("best effort needs a queue", field="approach")
             metrics |= _compared(queue.makespan, queue.allocation_cost, queue)
             return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
-        problem = _plan_problem(parameters, workflow, slots, now)
+        problem = parameters.plan_problem(workflow, slots, now)
         if problem is None:
             none = dict.fromkeys(("front", "evaluations", "feasible_plans", "feasible"), 0.0)
             undefined = _compared(math.nan, math.nan, queue)
@@ -203,8 +185,8 @@ class ProvisioningSystem(System):
         files = (*(load(trace).checksum for trace in traces), *self.file_checksums(parameters).values())
         key = (settings, repr(rng.bit_generator.state), files)
         if key not in self._results:
-            self._results[key] = _run_search(parameters, choice, rng)
-        front, scale = self._results[key], _plan_scale(problem)
+            self._results[key] = parameters.run_search(choice, rng)
+        front, scale = self._results[key], problem.scale()
         metrics |= {
             "front": float(len(front)),
             "hypervolume": math.nan if scale is None else hypervolume(front.costs, scale, reference=1.0),
@@ -225,10 +207,10 @@ class ProvisioningSystem(System):
     def _workflow(self, parameters: ProvisioningParameters, site: ReservationSite | None) -> Workflow:
         p = parameters
         if p.workflow == "random":
-            return _build_workflow(p, site)
+            return p.build_workflow(site)
         key = (p.workflow, p.workflow_clean, self.file_checksums(p).get("workflow"))
         if key not in self._workflows:
-            self._workflows[key] = _build_workflow(p, site)
+            self._workflows[key] = p.build_workflow(site)
         return self._workflows[key]
 
     def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> ReservationSite:
@@ -237,7 +219,7 @@ class ProvisioningSystem(System):
         log = (raw.checksum, p.processors, p.clean, p.first)
         copies = (p.copy_probability, p.copy_shift, p.copy_seed, p.inflation)
         if (log, copies) not in self._sites:
-            self._sites[log, copies] = _build_site(raw, p)
+            self._sites[log, copies] = p.build_site(raw)
         return self._sites[log, copies]
 
 
@@ -296,167 +278,3 @@ def _tables(workflow: Workflow, plan: Plan, archive: Archive, queue: Execution |
     if queue is not None:
         tables["tasks"] = _task_table(workflow, queue, plan)
     return tables
-
-
-def _build_site(raw: Workload, parameters: ProvisioningParameters) -> ReservationSite:
-    """Return the site that replays a log, as far as the parameters select it."""
-    p = parameters
-    workload, _ = clean(raw, p.rules, processors=p.processors)
-    if p.first is not None:
-        workload = workload.first(p.first)
-    size = p.processors or workload.machine_processors
-    if size is None:
-        raise SimulationError("the log does not give the site's size", field="processors")
-    if len(workload) == 0:
-        raise SimulationError(f"no job of {raw.name} is left by the selection")
-    if p.copy_probability:
-        rng = np.random.default_rng(p.copy_seed)
-        workload = workload.add_shifted_copy(p.copy_probability, p.copy_shift, rng)
-    return ReservationSite(workload, size, inflation=p.inflation)
-
-
-def _build_workflow(parameters: ProvisioningParameters, site: ReservationSite | None) -> Workflow:
-    """Return the workflow, generated or read; its tasks can be as wide as the site, or the largest site."""
-    p = parameters
-    widest = max(p.slot_sites) if site is None else site.processors
-    if p.workflow == "cybershake":
-        return cybershake_workflow()
-    if p.workflow != "random":
-        return read_workflow(resolve_trace(p.workflow), clean=p.workflow_clean).in_whole_seconds()
-    if p.task_processors > widest:
-        message = f"cannot be {p.task_processors:g} on a site of {widest} processors"
-        raise SimulationError(message, field="task_processors")
-    return generate_workflow(
-        seed=p.workflow_seed,
-        tasks=p.tasks,
-        depth=p.depth,
-        run_time=p.run_time,
-        processors=p.task_processors,
-        max_processors=widest,
-        fan_in=p.fan_in,
-        communication=p.communication,
-        bandwidth=p.bandwidth,
-    )
-
-
-def _draw_slots(
-    parameters: ProvisioningParameters,
-    site: ReservationSite | None,
-    instants: np.random.Generator,
-    rng: np.random.Generator,
-) -> tuple[int, Slots]:
-    """Return the second at which a workflow is submitted, and the slots on offer then, or random ones."""
-    p = parameters
-    if site is not None:
-        now = int((p.earliest + (p.latest - p.earliest) * instants.random()) * site.span)
-        return now, site.at(now).slots(price=p.slot_price[0], fixed=p.slot_fixed_price[0])
-    slots = poisson_slots(
-        rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
-    )
-    return 0, slots.priced(p.slot_price, p.slot_fixed_price)
-
-
-def _plan_problem(
-    parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int
-) -> PlanProblem | None:
-    """Return the choice among the slots on offer; None if random ones are always too narrow for a task."""
-    p = parameters
-    if p.offers == "poisson" and workflow.widest <= max(p.slot_sites):
-        widths = slots.most_at_once(together=p.cross_slot != "never")
-        if workflow.widest > widths.max(initial=0):
-            return None
-    return PlanProblem(
-        workflow,
-        slots,
-        p.scheduler,
-        latency=p.latency,
-        bandwidth=p.bandwidth,
-        cross_slot=p.cross_slot,
-        now=now,
-    )
-
-
-#: Random slots may be too narrow for a workflow: so many are drawn for each problem at most.
-_DRAWS = 100
-#: Workflows that no drawn slots held, before the first that some did hold, after which drawing is given up.
-_WORKFLOWS = 3
-
-
-def draw_problems(
-    parameters: ProvisioningParameters, log: Workload | None, count: int, seed: int
-) -> list[PlanProblem]:
-    """Return planning problems at random instants of a log, or on random slots.
-
-    Parameters
-    ----------
-    parameters
-        Of the `provisioning` system. With `workflow=random` each problem has a workflow of its own, from
-        `workflow_seed` on.
-    log
-        What `trace` names; None with random slots.
-    count, seed
-        How many, and the seed of instants and slots.
-    """
-    p, rng = parameters, np.random.default_rng(seed)
-    site = None if log is None else _build_site(log, p)
-    read = None if p.workflow == "random" else _build_workflow(p, site)
-    problems: list[PlanProblem] = []
-    for number in range(count):
-        seeded = p.model_copy(update={"workflow_seed": p.workflow_seed + number})
-        workflow = read or _build_workflow(seeded, site)
-        for _ in range(_DRAWS):
-            now, slots = _draw_slots(p, site, rng, rng)
-            problem = _plan_problem(p, workflow, slots, now)
-            if (
-                problem is not None
-                and np.isfinite(problem.evaluate(np.ones((1, len(problem)), np.bool_))).all()
-            ):
-                problems.append(problem)
-                break
-        if not problems and number + 1 >= min(count, _WORKFLOWS):
-            raise SimulationError(
-                f"no slots that were drawn hold the workflow: {number + 1} × {_DRAWS} draws",
-                field="offers",
-                hint="for random slots the paper has run_time=100 task_processors=1 communication=1",
-            )
-    return problems
-
-
-#: The most plans of simple rules: as many as the memetic search begins with.
-_RULES = 40
-
-
-def _run_search(
-    parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator
-) -> Archive:
-    """Return the front of a cell's search; that of a few plans where simple rules choose the slots."""
-    p = parameters
-    if p.search == "exact":
-        return enumerate_front(problem)
-    if p.search in SEARCHES:
-        options: dict[str, Any] = {"population": p.population, "release": p.release}
-        if p.search == "memetic":
-            options["offspring"] = p.population
-        elif p.search != "random":
-            options["seeding"] = p.seeded
-        if p.search == "moga":
-            rate = min(1.0, p.mutation / len(problem))
-            options |= {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
-            options["mutation_rate"] = rate
-        search = KINDS[p.search](problem, rng, **options)
-        return search.run(p.evaluations or p.population * p.iterations)
-    if p.search == "pilot":  # each slot is a job, and one of them is submitted
-        plans = np.eye(len(problem), dtype=np.bool_)
-    elif p.search == "rules":
-        plans = heuristic_plans(problem, _RULES)
-    elif p.search == "all":
-        plans = np.ones((1, len(problem)), np.bool_)
-    else:
-        plans = problem.slots.divisible[None, :]
-    if p.release:
-        costs, plans = problem.evaluate_released(plans)
-    else:
-        costs = problem.evaluate(plans)
-    archive = Archive(len(problem))
-    archive.add(costs, plans)
-    return archive

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, create_model, model_validator
 
-from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
+from gridtune.core.measures import Measure
+from gridtune.core.system import Count, Streams, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters
@@ -18,8 +19,6 @@ from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    site_jobs,
-    split_log,
 )
 from gridtune.training.system import TRAINING_MEASURES, Training, TrainingParameters
 from gridtune.workload.workload import Workload
@@ -70,7 +69,7 @@ class _ESNQParameters(_CellParameters):
     def choose_jobs(self, workload: Workload) -> _ChosenJobs:
         """Hold out the last jobs, or if nobody waits there the part as long with the longest waits."""
         cell = self.cell
-        first, _ = split_log(workload, cell)
+        first, _ = cell.split_log(workload)
         cores, cut = cell.size_of(workload.machine_processors), round((1 - self.held_out) * len(first))
         length = len(first) - cut
         if length == 0:
@@ -87,7 +86,7 @@ class _ESNQParameters(_CellParameters):
     def jobs_and_model(self, learned_on: Workload, held_out: Workload, cores: int) -> _ChosenJobs:
         """Return jobs to learn on and jobs that were held out, and how long the latter wait."""
         cell = self.cell
-        first, second = site_jobs(learned_on, held_out, cell)
+        first, second = cell.site_jobs(learned_on, held_out)
         model = cell.site_model(cores)
         # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
         if model.elastic or not self.held_out:

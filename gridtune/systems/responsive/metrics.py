@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.system import Measure, read_metrics
+from gridtune.core.measures import Measure, read_metrics
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteJobs
 

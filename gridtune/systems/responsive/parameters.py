@@ -16,12 +16,13 @@ from pydantic import (
     model_validator,
 )
 
-from gridtune.core.system import Count, LogParameters, Partition, Window
+from gridtune.core.system import Count, LogParameters, Partition, Streams, Window
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings, Method, Regressor
 from gridtune.systems.responsive.simulator.replay import Rule
-from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel, build_jobs, work_by_vo
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.workload import Workload
 
 _PoolRule = Literal["demand", "keda"]
 Positive = Annotated[float, Field(gt=0)]
@@ -338,6 +339,31 @@ class ResponsiveParameters(LogParameters):
         if self.protocol == "online":
             changes["sweeps"] = 1
         return replace(PAPER, method=method, regressor=regressor, **changes)
+
+    def split_log(self, workload: Workload, streams: Streams | None = None) -> tuple[Workload, Workload]:
+        """Return the jobs to learn on and the jobs to report on; with `part` "train" or "all" they overlap.
+
+        Submissions are shaken with the streams' random numbers.
+        """
+        if self.shake and streams is not None:
+            workload = workload.shake(self.shake, streams("shaking"))
+        cut = min(max(round(self.split * len(workload)), 1), len(workload) - 1)
+        first, last = workload.take(slice(0, cut)), workload.take(slice(cut, None))
+        reported = {"train": first, "test": last, "all": workload}[self.part]
+        if self.window is not None:
+            reported = reported.part(self.window)
+        return first, reported
+
+    def site_jobs(self, first: Workload, last: Workload) -> tuple[SiteJobs, SiteJobs]:
+        """Return both parts as jobs of a site; the first one decides on VOs and target shares."""
+        if self.shares is not None:
+            vos, shares = self.target_shares()
+        else:
+            vos, work = work_by_vo(first)
+            # A VO without work in the first part still gets a small share.
+            shares = np.maximum(work / max(work.sum(), 1), 1e-3)
+            shares = shares / shares.sum()
+        return build_jobs(first, vos=vos, shares=shares), build_jobs(last, vos=vos, shares=shares)
 
 
 def _parsed_shares(text: str) -> tuple[IntArray, FloatArray]:

@@ -33,10 +33,8 @@ from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
     SiteModel,
-    build_jobs,
     check_run_times,
     check_sequential,
-    work_by_vo,
 )
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
@@ -123,8 +121,8 @@ class ResponsiveSystem(System):
         """Train the policy if it learns, simulate the part to report on, and measure it."""
         workload = self.selected(parameters, load)
         cores = parameters.size_of(workload.machine_processors)
-        first, last = split_log(workload, parameters, streams)
-        training, jobs = site_jobs(first, last, parameters)
+        first, last = parameters.split_log(workload, streams)
+        training, jobs = parameters.site_jobs(first, last)
         model = parameters.site_model(cores)
         notes: dict[str, Any] = {
             "jobs": len(jobs),
@@ -179,35 +177,6 @@ def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
         )
     check_run_times(workload.run_time)
     return workload
-
-
-def split_log(
-    workload: Workload, parameters: ResponsiveParameters, streams: Streams | None = None
-) -> tuple[Workload, Workload]:
-    """Return the jobs to learn on and the jobs to report on; with `part` "train" or "all" they overlap.
-
-    Submissions are shaken with the streams' random numbers.
-    """
-    if parameters.shake and streams is not None:
-        workload = workload.shake(parameters.shake, streams("shaking"))
-    cut = min(max(round(parameters.split * len(workload)), 1), len(workload) - 1)
-    first, last = workload.take(slice(0, cut)), workload.take(slice(cut, None))
-    reported = {"train": first, "test": last, "all": workload}[parameters.part]
-    if parameters.window is not None:
-        reported = reported.part(parameters.window)
-    return first, reported
-
-
-def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters) -> tuple[SiteJobs, SiteJobs]:
-    """Return both parts as jobs of a site; the first one decides on VOs and target shares."""
-    if parameters.shares is not None:
-        vos, shares = parameters.target_shares()
-    else:
-        vos, work = work_by_vo(first)
-        # A VO without work in the first part still gets a small share.
-        shares = np.maximum(work / max(work.sum(), 1), 1e-3)
-        shares = shares / shares.sum()
-    return build_jobs(first, vos=vos, shares=shares), build_jobs(last, vos=vos, shares=shares)
 
 
 def _run_learner(

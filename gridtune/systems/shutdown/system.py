@@ -9,18 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.core.measures import Measure, RenamedMetric
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Measure,
-    Outcome,
-    RenamedMetric,
-    Streams,
-    SuggestedSpace,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.system import Outcome, Streams, SuggestedSpace, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError, require_module
 from gridtune.systems.shutdown.metrics import (
     RENAMED_METRICS,
@@ -36,7 +28,6 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.training import find_policy, play_days
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
 #: Metrics as the paper's own monitor reports them.
@@ -96,8 +87,8 @@ class ShutdownSystem(System):
         """Propose timeouts and the adaptive rule; nodes as the log's header has them, else of one core."""
         submitted = workload.columns["submit_time"]
         days = int(submitted.max() - submitted.min()) // 86_400 if len(submitted) else 0
-        if is_joined(workload):
-            days = len(joined_parts(workload)[0])
+        if workload.is_joined:
+            days = len(workload.joined_parts()[0])
         nodes = next((int(text) for text in workload.header.get("MaxNodes", ()) if text.isdecimal()), 0)
         cores = (processors or 0) // nodes if nodes and (processors or 0) % nodes == 0 else 1
         return SuggestedSpace(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.system import Measure, SystemParameters
+from gridtune.core.measures import Measure
+from gridtune.core.system import SystemParameters
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS, combine_days, measure_days
 from gridtune.systems.shutdown.parameters import CLUSTERS

@@ -116,6 +116,21 @@ class _Layout:
             length = fit_scale(spread, span)
         return week.clock_time(length * even)
 
+    @classmethod
+    def drawn(
+        cls, batch_sizes: IntArray, seed: int, batches_per_session: float, users: int, skew: float
+    ) -> _Layout:
+        """Return the layout of batches."""
+        check_range("batches_per_session", batches_per_session, 1.0, 1e4)
+        rng = stream(seed, "batches per session")
+        batches = len(batch_sizes)
+        per_session = _cut(rng.geometric(1.0 / batches_per_session, batches).astype(np.int64), batches)
+        return cls(
+            batch=np.repeat(np.arange(batches), batch_sizes),
+            session=np.repeat(np.arange(len(per_session)), per_session),
+            user=zipf(stream(seed, "user"), len(per_session), users, skew),
+        )
+
 
 @generator("sessions")
 def _sessions(
@@ -189,7 +204,7 @@ def _sessions(
     # Every batch has a job, so `jobs` batches are enough.
     uniform = 1.0 - stream(seed, "batch size").random(jobs)
     sizes = np.minimum(np.floor(uniform ** (-1.0 / batch_tail)), largest_batch).astype(np.int64)
-    layout = _layout(_cut(sizes, jobs), seed, batches_per_session, users, user_skew)
+    layout = _Layout.drawn(_cut(sizes, jobs), seed, batches_per_session, users, user_skew)
     # The program of each batch, counted over all users; a user has a favourite.
     favourite = zipf(stream(seed, "program"), len(layout.session), APPLICATIONS, 1.0)
     program = (layout.user[layout.session] - 1) * APPLICATIONS + favourite - 1
@@ -226,18 +241,6 @@ def _cut(counts: IntArray, total: int) -> IntArray:
     cut = counts[: last + 1].copy()
     cut[-1] -= ends[last] - total
     return cut
-
-
-def _layout(batch_sizes: IntArray, seed: int, batches_per_session: float, users: int, skew: float) -> _Layout:
-    check_range("batches_per_session", batches_per_session, 1.0, 1e4)
-    rng = stream(seed, "batches per session")
-    batches = len(batch_sizes)
-    per_session = _cut(rng.geometric(1.0 / batches_per_session, batches).astype(np.int64), batches)
-    return _Layout(
-        batch=np.repeat(np.arange(batches), batch_sizes),
-        session=np.repeat(np.arange(len(per_session)), per_session),
-        user=zipf(stream(seed, "user"), len(per_session), users, skew),
-    )
 
 
 def _sizes(seed: int, users: int, processors: int, serial: float) -> IntArray:

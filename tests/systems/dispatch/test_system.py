@@ -12,7 +12,6 @@ import pytest
 from gridtune.errors import GridtuneError, SimulationError, SweepError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.run import space_cells
-from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
 from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
@@ -31,7 +30,7 @@ def metrics(*, seed: int = 0, **parameters: Any) -> dict[str, float]:
 
 
 def jobs_of(p: DispatchParameters, log: Workload | None = None) -> DispatchJobs:
-    return make_jobs(p, np.random.default_rng(0).spawn(4), log)
+    return p.make_jobs(np.random.default_rng(0).spawn(4), log)
 
 
 def log_of(submit: np.ndarray, length: np.ndarray, requested: np.ndarray) -> Workload:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError, SweepError
 from gridtune.sweep.execution.runner import run_cell
-from gridtune.systems.placement.cluster import MOST_GPUS, Pods, draw_nodes, draw_pods, read_nodes, read_pods
+from gridtune.systems.placement.cluster import MOST_GPUS, GpuNodes, Pods
 from gridtune.systems.placement.simulator import Rule, place
 from tests.systems.placement.reference import place as place_plainly
 
@@ -30,8 +30,8 @@ PUBLISHED = {
 @st.composite
 def clusters(draw):
     """A small cluster, more pods than it holds, and what they are expected to ask for."""
-    nodes = draw_nodes(draw(st.integers(1, 20)))
-    pods = draw_pods(draw(st.integers(1, 120)), np.random.default_rng(draw(st.integers(0, 2**32))))
+    nodes = GpuNodes.drawn(draw(st.integers(1, 20)))
+    pods = Pods.drawn(draw(st.integers(1, 120)), np.random.default_rng(draw(st.integers(0, 2**32))))
     # Whole and half points: sums of these probabilities are exact, so that ties are ties in both.
     accepted = np.array([draw(st.sampled_from([-1, 0b0001, 0b0110])) for _ in range(len(pods))], np.int64)
     pods = Pods(pods.cpus, pods.memory, pods.gpus, pods.share, accepted)
@@ -126,7 +126,7 @@ def test_files_with_faults_are_refused_by_line_and_column(tmp_path, nodes, pods,
     (tmp_path / "nodes.csv").write_text(nodes)
     (tmp_path / "pods.csv").write_text(pods)
     with pytest.raises(SimulationError, match=message):
-        read_pods(tmp_path / "pods.csv", read_nodes(tmp_path / "nodes.csv").models)
+        Pods.read(tmp_path / "pods.csv", GpuNodes.read(tmp_path / "nodes.csv").models)
 
 
 def test_one_file_without_the_other_is_refused(tmp_path):

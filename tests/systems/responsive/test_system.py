@@ -16,7 +16,6 @@ from gridtune.systems.responsive.metrics import counted_jobs
 from gridtune.systems.responsive.parameters import ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import Rule, replay
 from gridtune.systems.responsive.simulator.site import SiteModel
-from gridtune.systems.responsive.system import site_jobs, split_log
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 
@@ -43,9 +42,9 @@ def test_every_simple_rule_runs(policy, site):
 def test_the_cell_is_the_replay_of_the_last_part():
     outcome = run(policy="sjf", estimates="oracle", shares=SHARES, tables=True)
     parameters = ResponsiveParameters(trace="egee", shares=SHARES)
-    first, last = split_log(read_workload(resolve_trace("egee")), parameters, streams)
+    first, last = parameters.split_log(read_workload(resolve_trace("egee")), streams)
     assert (len(first), len(last)) == (4750, 4750)
-    _, jobs = site_jobs(first, last, parameters)
+    _, jobs = parameters.site_jobs(first, last)
     starts = replay(jobs, SiteModel(oracle=True), "sjf").start
     assert outcome.tables["jobs"]["start"].to_numpy().tolist() == starts.tolist()
     assert outcome.tables["jobs"]["counted"].to_numpy().sum() == outcome.metrics["jobs"] == 3750
@@ -56,9 +55,9 @@ def test_target_shares_come_from_the_part_to_learn_on():
     """Whatever the last part holds, the shares stay."""
     log = read_workload(resolve_trace("egee"))
     parameters = ResponsiveParameters(trace="egee")
-    first, last = split_log(log, parameters, streams)
-    _, jobs = site_jobs(first, last, parameters)
-    _, other = site_jobs(first, last.first(100).scale_run_time(50), parameters)
+    first, last = parameters.split_log(log, streams)
+    _, jobs = parameters.site_jobs(first, last)
+    _, other = parameters.site_jobs(first, last.first(100).scale_run_time(50))
     assert jobs.shares.tolist() == other.shares.tolist()
     work = np.bincount(first.group, first.run_time)[1:]
     np.testing.assert_allclose(jobs.shares, work / work.sum(), atol=2e-3)
@@ -247,9 +246,8 @@ def test_a_training_is_judged_where_jobs_wait():
     assert (starts["fcfs"] > held_out.submit).mean() > 0.1
     assert (starts["fcfs"] != starts["lifo"]).any()
     assert not set(held_out.submit) <= set(learned_on.submit)
-    last = site_jobs(
-        *(load(None).take(part) for part in (slice(0, 3800), slice(3800, 4750))), parameters.cell
-    )[1]
+    parts = (load(None).take(part) for part in (slice(0, 3800), slice(3800, 4750)))
+    last = parameters.cell.site_jobs(*parts)[1]
     counted = counted_jobs(len(last), None)
     assert (replay(last, model, "fcfs").start == last.submit)[counted].all()
     # Where jobs wait in the last part, it stays.

@@ -9,15 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from gridtune.core.system import (
-    FinishedSweep,
-    Measure,
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.measures import Measure
+from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from pydantic import Field
 
 from queue_demo.kernel import start_times

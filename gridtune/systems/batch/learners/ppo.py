@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.batch.estimates import kill_decided
-from gridtune.core.system import LogParameters, Measure, SystemParameters, Window, WorkloadLoader
+from gridtune.core.measures import Measure
+from gridtune.core.system import LogParameters, SystemParameters, Window, WorkloadLoader
 from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
     EntropyDecay,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.system import Measure, SystemParameters, Window
+from gridtune.core.measures import Measure
+from gridtune.core.system import SystemParameters, Window
 from gridtune.errors import PolicyError
-from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
@@ -165,8 +165,8 @@ def _held_out(p: DispatchParameters, log: Workload | None) -> tuple[list[Dispatc
     for number, start in enumerate(starts.tolist()):
         rng = np.random.default_rng(_HELD_OUT_SEED + number)
         part = None if log is None else log.take(slice(start, start + p.batch_jobs))
-        episodes.append(make_jobs(p, rng.spawn(4), part))
-    return episodes, make_machines(p, episodes[0], np.random.default_rng(0))
+        episodes.append(p.make_jobs(rng.spawn(4), part))
+    return episodes, p.make_machines(episodes[0], np.random.default_rng(0))
 
 
 #: The note of a checkpoint with the order of the queues, and how much a job counts for the learned speeds.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator.site import SPEED
+from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR, SPEED
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 #: A factor beyond these would leave int64 seconds, or run jobs in no time.
@@ -78,6 +78,40 @@ class Changes:
         """Return a change of every machine's speed factor at one second."""
         columns = (np.full(len(factors), time), np.arange(len(factors)), np.full(len(factors), SPEED))
         return cls(*columns, np.array(factors, np.float64))
+
+    @classmethod
+    def of_failures(
+        cls, machines: int, horizon: int, mean_up: float, mean_down: float, rng: np.random.Generator
+    ) -> Changes:
+        """Return failures and repairs of each machine until a second.
+
+        Times up and down are exponential and independent (an alternating renewal process), rounded to whole
+        seconds, at least 1.
+
+        Parameters
+        ----------
+        machines
+            Number of machines.
+        horizon
+            No failure after this second.
+        mean_up, mean_down
+            Mean seconds between a repair and the next failure, and between a failure and its repair.
+        rng
+            One generator for each machine is spawned from it.
+        """
+        parts = cls()
+        for machine, own in enumerate(rng.spawn(machines)):
+            now, times, kinds = 0, [], []
+            while now <= horizon:
+                up, down = own.exponential([mean_up, mean_down])
+                failed = now + max(1, round(up))
+                now = failed + max(1, round(down))
+                if failed <= horizon:
+                    times += [failed, now]
+                    kinds += [FAILURE, REPAIR]
+            column = np.full(len(times), machine, np.int64)
+            parts += cls(np.array(times, np.int64), column, np.array(kinds, np.int64), np.zeros(len(times)))
+        return parts
 
     def __add__(self, other: Changes) -> Changes:
         """Return both, in order of time; at the same second these come before the others."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import handles_of, kernel
 from gridtune.errors import SimulationError
+from gridtune.statistics.pareto import Scale
 from gridtune.systems.provisioning.planning.placement import (
     CROSS_SLOT,
     INFINITE,
@@ -247,7 +248,7 @@ class PlanProblem:
             raise SimulationError("there are no slots to plan on", field="slots")
         if not (0 <= latency < math.inf and bandwidth > 0):
             raise SimulationError(f"a latency of {latency} s, a bandwidth of {bandwidth} bytes/s")
-        self.sites = _count_sites(workflow, slots)
+        self.sites = self._count_sites()
         self._check_widths()
         #: The arrays of a `Graph` and of `SlotColumns`.
         self._columns = (*self._graph(), *_slot_columns(slots))
@@ -301,6 +302,20 @@ class PlanProblem:
         together = self.cross_slot != "never"
         pieces = int(np.minimum(self.workflow.processors, slots).sum()) if together else n
         return n, slots, self.sites, slots + 2 * pieces, pieces
+
+    def _count_sites(self) -> int:
+        """Return the number of sites of the run times, or of the slots where they do not differ by site."""
+        sites = int(self.slots.site.max()) + 1
+        if self.workflow.run_time.ndim == 1:
+            return sites
+        columns = int(self.workflow.run_time.shape[1])
+        if sites > columns:
+            slot = int(np.argmax(self.slots.site))
+            message = (
+                f"slot {slot + 1} of {len(self)} is of site {sites - 1}, but there are only {columns} sites"
+            )
+            raise SimulationError(message, field="site", hint="sites count from 0")
+        return columns
 
     def instance(self) -> Instance:
         """Return the problem as the kernels take it; valid as long as this object lives."""
@@ -364,20 +379,20 @@ class PlanProblem:
         columns = (site, start, finish, offsets, slot, processors)
         return Plan(self.slots, mask, *columns, cost, makespan, self.now)
 
+    def scale(self) -> Scale | None:
+        """Return the scale of the problem's costs, which does not depend on the search.
 
-def _count_sites(workflow: Workflow, slots: Slots) -> int:
-    """Return the number of sites of the run times, or of the slots where they do not differ by site."""
-    sites = int(slots.site.max()) + 1
-    if workflow.run_time.ndim == 1:
-        return sites
-    columns = int(workflow.run_time.shape[1])
-    if sites > columns:
-        slot = int(np.argmax(slots.site))
-        message = (
-            f"slot {slot + 1} of {len(slots)} is of site {sites - 1}, but there are only {columns} sites"
-        )
-        raise SimulationError(message, field="site", hint="sites count from 0")
-    return columns
+        0 is a lower bound, 1 is more than a plan should cost: from the workflow's work (processor-seconds)
+        and critical path (seconds) to the allocation cost and three times the makespan of taking all slots.
+        None where that is no range: all slots are divisible, so that taking all of them costs no more than
+        the bound; or no plan is feasible.
+        """
+        workflow = self.workflow
+        cost, makespan = self.evaluate(np.ones((1, len(self)), np.bool_))[0]
+        ideal, farthest = (workflow.work, workflow.critical_path), (float(cost), 3.0 * float(makespan))
+        if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
+            return Scale(ideal, farthest)
+        return None
 
 
 def _slot_columns(slots: Slots) -> SlotColumns:

@@ -11,7 +11,6 @@ import numpy as np
 
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
-from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
 Cut = Literal["auto", "days", "whole"]
@@ -139,11 +138,11 @@ def build_days(workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_
         raise SimulationError("there are no jobs to simulate", path=workload.source)
     logs: tuple[str, ...] = (workload.name,)
     log = np.zeros(len(workload), np.int64)
-    if is_joined(workload):
-        logs, first_of_log = joined_parts(workload)
+    if workload.is_joined:
+        logs, first_of_log = workload.joined_parts()
         log = np.repeat(np.arange(len(logs)), np.diff(first_of_log))
     _check(workload, log)
-    by_clock = cut == "days" or (cut == "auto" and not is_joined(workload))
+    by_clock = cut == "days" or (cut == "auto" and not workload.is_joined)
     part = workload.submit_time // (minutes * MINUTE) if by_clock else np.zeros_like(log)
     starts = (np.diff(log, prepend=-1) != 0) | (np.diff(part, prepend=-1) != 0)
     begins = np.flatnonzero(starts)

@@ -109,8 +109,8 @@ def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) ->
         If the file is not a platform, or its hosts differ or have no sleep state.
     """
     file = Path(path)
-    root = _parsed(file)
-    hosts = list(_hosts(root, file))
+    platform = _PlatformFile(file)
+    hosts = list(platform.hosts())
     if not hosts:
         raise SimulationError("has no hosts", path=file)
     kinds = {kind for kind, _ in hosts}
@@ -119,25 +119,9 @@ def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) ->
         message = f"hosts differ ({len(kinds)} kinds), but a cluster is homogeneous"
         raise SimulationError(message, path=file, hint=f"they differ in {', '.join(differ)}")
     kind = kinds.pop()
-    nodes, cores = _shape(root, sum(count for _, count in hosts), kind.cores, file)
+    nodes, cores = platform.shape(sum(count for _, count in hosts), kind.cores)
     power = kind.power(time_unit / step, file)
     return Platform(nodes, cores, power)
-
-
-def _parsed(file: Path) -> ElementTree.Element:
-    try:
-        if file.stat().st_size > _LARGEST_FILE:
-            raise SimulationError("is too large for a platform file", path=file)
-        content = file.read_bytes()
-    except OSError as error:
-        raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
-    try:
-        # Files in use begin with blank lines, which XML does not allow.
-        return ElementTree.fromstring(content.lstrip())
-    except ElementTree.ParseError as error:
-        blank = content[: len(content) - len(content.lstrip())]
-        message, line = f"is not XML: {expat.ErrorString(error.code)}", error.position[0] + blank.count(b"\n")
-        raise SimulationError(message, path=file, line=line) from error
 
 
 class _Kind(NamedTuple):
@@ -157,7 +141,7 @@ class _Kind(NamedTuple):
         try:
             watts = [[float(watt) for watt in pair.split(":")] for pair in self.watts.split(",")]
             asleep, down, up = (int(state) for state in self.sleep.split(",")[0].split(":"))
-            pace = [_flops(text) for text in self.speeds.split(",")]
+            pace = [self._flops(text) for text in self.speeds.split(",")]
             computing = next(state for state in range(len(watts)) if state not in {asleep, down, up})
             return NodePower(
                 idle=watts[computing][0],
@@ -165,8 +149,8 @@ class _Kind(NamedTuple):
                 off=watts[asleep][0],
                 switching_off=watts[down][-1],
                 switching_on=watts[up][-1],
-                switch_off_time=_whole_steps(steps / pace[down]),
-                switch_on_time=_whole_steps(steps / pace[up]),
+                switch_off_time=self._whole_steps(steps / pace[down]),
+                switch_on_time=self._whole_steps(steps / pace[up]),
             )
         except (ValueError, IndexError, StopIteration, ZeroDivisionError) as error:
             raise SimulationError(
@@ -175,59 +159,83 @@ class _Kind(NamedTuple):
                 hint="watt_per_state and speed need an entry for every state that sleep_pstates names",
             ) from error
 
+    @staticmethod
+    def _flops(text: str) -> float:
+        match = _SPEED.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(text)
+        return float(match[1]) * _UNITS[match[2].lower()]
 
-def _hosts(root: ElementTree.Element, file: Path) -> Iterator[tuple[_Kind, int]]:
-    """Yield the kind and the number of the hosts of each element that compute."""
-    for element in root.iter():
-        if element.tag not in ("host", "cluster", "cabinet"):
-            continue
-        of = {prop.get("id", ""): prop.get("value", "") for prop in element.iter("prop")}
-        name = element.get("id" if element.tag == "host" else "prefix", "")
-        if name.startswith("master") or of.get("role") in ("master", "storage"):
-            continue
-        watts = of.get("watt_per_state") or of.get("wattage_per_state", "")
-        texts = (element.get("speed", ""), element.get("core", "1"), watts, of.get("sleep_pstates", ""))
-        speeds, *others = ("".join(text.split()) for text in texts)
-        # The unit may be left out: flops.
-        speeds = ",".join(speed.removesuffix("f") for speed in speeds.split(","))
-        count = 1 if element.tag == "host" else _count(element.get("radical", ""), file)
-        yield _Kind(speeds, *others), count
+    @staticmethod
+    def _whole_steps(steps: float) -> int:
+        # Speeds such as 1/3 are rounded to 16 digits in files: do not round up for that.
+        return max(1, math.ceil(steps - 1e-9 * max(1.0, steps)))
 
 
-def _count(radical: str, file: Path) -> int:
-    """Return the number of hosts that a radical such as `0-3,7,9-12` numbers."""
-    parts = [_RANGE.fullmatch(part.strip()) for part in radical.split(",")]
-    ranges = sorted((int(part[1]), int(part[2] or part[1])) for part in parts if part)
-    overlap = any(end >= start for (_, end), (start, _) in pairwise(ranges))
-    if None in parts or overlap or any(first > last for first, last in ranges):
-        message, hint = f"{radical[:40]!r} does not number hosts", "such as 0-3,7,9-12, each number once"
-        raise SimulationError(message, path=file, field="radical", hint=hint)
-    count = sum(last - first + 1 for first, last in ranges)
-    if count > _MOST_HOSTS:
-        raise SimulationError(f"{count} hosts are too many", path=file, field="radical")
-    return count
+class _PlatformFile:
+    """A platform file."""
 
+    def __init__(self, file: Path) -> None:
+        self._file, self._root = file, self._parsed(file)
 
-def _shape(root: ElementTree.Element, hosts: int, cores_of_host: str, file: Path) -> tuple[int, int]:
-    properties = [prop for prop in root.iter("prop") if prop.get("id") == "cores_per_node"]
-    try:
-        if not properties:
-            return hosts, int(cores_of_host)
-        cores = int(properties[0].get("value", ""))
-    except ValueError as error:
-        raise SimulationError("the number of cores is not an integer", path=file) from error
-    if cores < 1 or hosts % cores:
-        raise SimulationError(f"{hosts} cores do not make whole nodes of {cores}", path=file)
-    return hosts // cores, cores
+    @staticmethod
+    def _parsed(file: Path) -> ElementTree.Element:
+        try:
+            if file.stat().st_size > _LARGEST_FILE:
+                raise SimulationError("is too large for a platform file", path=file)
+            content = file.read_bytes()
+        except OSError as error:
+            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+        try:
+            # Files in use begin with blank lines, which XML does not allow.
+            return ElementTree.fromstring(content.lstrip())
+        except ElementTree.ParseError as error:
+            blank = content[: len(content) - len(content.lstrip())]
+            message, line = (
+                f"is not XML: {expat.ErrorString(error.code)}",
+                error.position[0] + blank.count(b"\n"),
+            )
+            raise SimulationError(message, path=file, line=line) from error
 
+    def hosts(self) -> Iterator[tuple[_Kind, int]]:
+        """Yield the kind and the number of the hosts of each element that compute."""
+        for element in self._root.iter():
+            if element.tag not in ("host", "cluster", "cabinet"):
+                continue
+            of = {prop.get("id", ""): prop.get("value", "") for prop in element.iter("prop")}
+            name = element.get("id" if element.tag == "host" else "prefix", "")
+            if name.startswith("master") or of.get("role") in ("master", "storage"):
+                continue
+            watts = of.get("watt_per_state") or of.get("wattage_per_state", "")
+            texts = (element.get("speed", ""), element.get("core", "1"), watts, of.get("sleep_pstates", ""))
+            speeds, *others = ("".join(text.split()) for text in texts)
+            # The unit may be left out: flops.
+            speeds = ",".join(speed.removesuffix("f") for speed in speeds.split(","))
+            count = 1 if element.tag == "host" else self._count(element.get("radical", ""))
+            yield _Kind(speeds, *others), count
 
-def _flops(text: str) -> float:
-    match = _SPEED.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    return float(match[1]) * _UNITS[match[2].lower()]
+    def _count(self, radical: str) -> int:
+        """Return the number of hosts that a radical such as `0-3,7,9-12` numbers."""
+        parts = [_RANGE.fullmatch(part.strip()) for part in radical.split(",")]
+        ranges = sorted((int(part[1]), int(part[2] or part[1])) for part in parts if part)
+        overlap = any(end >= start for (_, end), (start, _) in pairwise(ranges))
+        if None in parts or overlap or any(first > last for first, last in ranges):
+            message, hint = f"{radical[:40]!r} does not number hosts", "such as 0-3,7,9-12, each number once"
+            raise SimulationError(message, path=self._file, field="radical", hint=hint)
+        count = sum(last - first + 1 for first, last in ranges)
+        if count > _MOST_HOSTS:
+            raise SimulationError(f"{count} hosts are too many", path=self._file, field="radical")
+        return count
 
-
-def _whole_steps(steps: float) -> int:
-    # Speeds such as 1/3 are rounded to 16 digits in files: do not round up for that.
-    return max(1, math.ceil(steps - 1e-9 * max(1.0, steps)))
+    def shape(self, hosts: int, cores_of_host: str) -> tuple[int, int]:
+        """Return nodes, and the cores of each."""
+        properties = [prop for prop in self._root.iter("prop") if prop.get("id") == "cores_per_node"]
+        try:
+            if not properties:
+                return hosts, int(cores_of_host)
+            cores = int(properties[0].get("value", ""))
+        except ValueError as error:
+            raise SimulationError("the number of cores is not an integer", path=self._file) from error
+        if cores < 1 or hosts % cores:
+            raise SimulationError(f"{hosts} cores do not make whole nodes of {cores}", path=self._file)
+        return hosts // cores, cores

@@ -8,7 +8,6 @@ import pytest
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.dispatchers.broker import Broker
 from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples
-from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import MACHINE, dispatch
@@ -56,7 +55,7 @@ def some_jobs(load: float, seed: int = 0, *, learning: int = 100, jobs: int = 30
         slack=0.5,
         factors=tuple(FACTORS),
     )
-    return make_jobs(p, np.random.default_rng(seed).spawn(4), None)
+    return p.make_jobs(np.random.default_rng(seed).spawn(4), None)
 
 
 def machines(cpus: int = 1) -> Machines:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.systems.dispatch.jobs import _failures
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import RULES, dispatch
@@ -79,7 +78,7 @@ def test_the_bound_knows_of_failures_and_of_learning_jobs():
     rng = np.random.default_rng(2)
     jobs = make_jobs(rng, 80, 100, 0.0)
     up = Machines(np.ones(2), np.ones(2, np.int64))
-    failing = Machines(up.factor, up.cpus, _failures(2, 2000, 50.0, 100.0, rng))
+    failing = Machines(up.factor, up.cpus, Changes.of_failures(2, 2000, 50.0, 100.0, rng))
     assert lower_bounds(jobs, failing)[0] > lower_bounds(jobs, up)[0]
     batch = np.where(np.arange(80) < 40, -1, 0)
     tested = DispatchJobs(jobs.submit, jobs.length, jobs.estimate, jobs.deadline, batch)

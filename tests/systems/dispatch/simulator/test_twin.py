@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.jobs import _failures
 from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import ORDERS, RULES, SPEEDS, dispatch
 from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
@@ -49,7 +48,7 @@ def cases(draw):
     if draw(st.booleans()):
         changes += Changes.of_speeds(draw(st.integers(0, 80)), rng.choice(FACTORS, count).tolist())
     if draw(st.booleans()):
-        changes += _failures(count, 200, 40.0, 15.0, rng)
+        changes += Changes.of_failures(count, 200, 40.0, 15.0, rng)
     machines = Machines(rng.choice(FACTORS, count), rng.integers(1, 4, count), changes)
     return jobs, machines
 
@@ -236,7 +235,7 @@ def test_the_prediction_for_a_moved_jobs_first_place_does_not_count():
 
 
 def test_machines_fail_and_recover_at_the_drawn_times():
-    changes = _failures(1, 20_000, 100.0, 10.0, np.random.default_rng(3))
+    changes = Changes.of_failures(1, 20_000, 100.0, 10.0, np.random.default_rng(3))
     (stream,) = np.random.default_rng(3).spawn(1)
     count = len(changes.time) // 2
     draws = stream.exponential([100.0, 10.0], (count, 2)).ravel()

@@ -30,7 +30,6 @@ from gridtune.systems.provisioning.search.genetic import (
     _shared_fitness,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.system import _plan_scale
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.search.problems import small_problem
 
@@ -172,13 +171,13 @@ def test_the_rectangle_of_the_hypervolume_by_hand() -> None:
     """
     workflow = Workflow(("a", "b"), np.array([4.0, 6.0]), np.array([2, 2]), np.array([0]), np.array([1]))
     problem = PlanProblem(workflow, Slots.of([0, 0], [30, 40], [2, 1]), cross_slot="never")
-    scale = _plan_scale(problem)
+    scale = problem.scale()
     assert scale == Scale((20.0, 10.0), (100.0, 30.0))
     # Half of what is between the bounds in either cost: a quarter is left beyond.
     assert hypervolume([[60.0, 20.0]], scale, reference=1.0) == pytest.approx(0.25)
     assert hypervolume(np.empty((0, 2)), scale, reference=1.0) == 0
     divisible = PlanProblem(workflow, Slots.of([0], 30, 2, divisible=True))
-    assert _plan_scale(divisible) is None
+    assert divisible.scale() is None
 
 
 def test_expensive_slots_are_dropped_more_often() -> None:

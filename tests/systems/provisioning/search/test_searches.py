@@ -14,7 +14,6 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import enumerate_front, heuristic_plans
 from gridtune.systems.provisioning.search.genetic import KINDS, _random_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.system import _run_search
 from tests.systems.provisioning.search.problems import small_problem
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -112,7 +111,7 @@ def test_a_cells_parameters_are_those_of_its_search(
     parameters = ProvisioningParameters.model_validate(
         {"offers": "poisson", "population": 12, "iterations": 5, **settings}
     )
-    front = _run_search(parameters, problem, np.random.default_rng(3))
+    front = parameters.run_search(problem, np.random.default_rng(3))
     rng = np.random.default_rng(3)
     expected = KINDS[settings["search"]](problem, rng, population=12, **arguments).run(60)
     assert front.evaluations == expected.evaluations == 60

@@ -7,7 +7,7 @@ import pytest
 
 from gridtune.errors import SimulationError, WorkloadError
 from gridtune.systems.shutdown.simulator.days import build_days
-from gridtune.workload.files import is_joined, join_workloads, joined_parts, read_days
+from gridtune.workload.files import join_workloads, read_days
 from gridtune.workload.workload import Workload
 
 
@@ -45,8 +45,8 @@ def test_a_long_log_is_cut_at_its_midnights():
 def test_joined_logs_are_days_of_their_own():
     logs = [log([100, 90_000], name="b/x"), log([5], name="a/x")]
     joined = join_workloads(logs)
-    assert is_joined(joined)
-    assert joined_parts(joined)[0] == ("b/x", "a/x")
+    assert joined.is_joined
+    assert joined.joined_parts()[0] == ("b/x", "a/x")
     days = build_days(joined)
     assert days.names == ("b/x", "a/x")
     assert days.submit.tolist() == [2, 1500, 1]
@@ -105,4 +105,4 @@ def test_what_cannot_be_simulated_is_told():
 
 
 def test_one_file_of_another_format_is_not_a_day(repository):
-    assert not is_joined(read_days(repository / "traces" / "taurus_days.swf.gz"))
+    assert not read_days(repository / "traces" / "taurus_days.swf.gz").is_joined
