@@ -7,7 +7,7 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +286,7 @@ class Site:
         fit: str | Path | None,
     ) -> None:
         self.log, self.folder, self.fit = workload_of(log), Path(slurm), fit
+        self.stated_version = slurm_version
         self.works = Effective() if fit is None else Effective.read(Path(fit))
         self.version = version_of(slurm_version, self.folder, self.log)
         self.cluster = anchored(read_cluster(self.folder, version=self.version), self.log)
@@ -295,12 +296,55 @@ class Site:
         """Return replayed waits of some jobs on the cluster as it works, shape (draws, jobs)."""
         return replayed_waits(*self.works.applied(cluster, requests), draws, seed)
 
+    @cache  # noqa: B019 (a command has one site)
+    def running(self, draws: int, seed: int) -> FloatArray:
+        """Return replayed waits of all jobs on the cluster as it runs."""
+        return self.waits(self.cluster, self.jobs.requests, draws, seed)
+
     def trust(self, waits: FloatArray) -> Trust:
         """Return the trust in a replay of all jobs, and in the fit."""
         trust = Agreement.of(self.jobs.recorded, waits).trust
         if self.fit is not None and trust.level != "no" and Effective.trust_in(Path(self.fit)) == "no":
             return Trust("no", f"by {self.fit} simulated waits differ from the recorded ones")
         return trust
+
+    def whatif(
+        self,
+        change: Sequence[str],
+        to: str | Path | None = None,
+        load: float = 1.0,
+        *,
+        draws: int,
+        seed: int,
+        anyway: bool,
+    ) -> WhatIf:
+        """Return the effect of a change, as the function `whatif` does."""
+        places = {"slurm": self.folder, "to": to, "fit": self.fit}
+        asked = {"change": list(change), "slurm_version": self.stated_version} | {
+            name: None if place is None else str(Path(place).resolve()) for name, place in places.items()
+        }
+        other = self.folder if to is None else Path(to)
+        later = version_of(self.stated_version, other, None, self.version)
+        changed = anchored(read_cluster(other, change, later), self.log)
+        jobs, able, excluded = self.jobs.able_in(changed, self.cluster)
+        if not len(able):
+            raise SweepError("no job could run after the change", hint="; ".join(excluded))
+        # Jobs are the same ones in both replays, and those of a week stay together.
+        moved = self.log.scale_load(load).submit_time - self.log.submit_time
+        delays = moved[jobs.rows].tolist()
+        arriving = [
+            replace(one, submit=one.submit + by) for one, by in zip(jobs.requests, delays, strict=True)
+        ]
+        before = self.running(draws, seed)
+        compared = Comparison(jobs, before[:, able], self.waits(changed, arriving, draws, seed))
+        releases = [] if later == self.version else [f"-Slurm {self.version}", f"+Slurm {later}"]
+        releases += [] if load == 1 else ["-load 1", f"+load {load:g}"]
+        difference = [*releases, *configuration_difference(self.folder, other, change)]
+        ignored = not_modelled(self.log, self.cluster, changed)
+        if load != 1 and self.cluster.outages:
+            ignored.append("--load: reservations and node events stay at their recorded times")
+        trust = self.trust(before)
+        return WhatIf(self.log, compared, difference, ignored, trust, anyway, asked, load, excluded)
 
 
 def whatif(
@@ -362,33 +406,8 @@ def whatif(
     """
     if not change and to is None and load == 1:
         raise SweepError("nothing to change", hint="give --change SETTING, --to FOLDER or --load FACTOR")
-    asked = {"change": list(change), "slurm_version": slurm_version}
-    asked |= {
-        name: None if place is None else str(Path(place).resolve())
-        for name, place in {"slurm": slurm, "to": to, "fit": fit}.items()
-    }
     site = Site(log, slurm, slurm_version, fit)
-    workload, cluster, logged = site.log, site.cluster, site.jobs
-    other = Path(slurm if to is None else to)
-    later = version_of(slurm_version, other, None, site.version)
-    changed = anchored(read_cluster(other, change, later), workload)
-    jobs, places, excluded = logged.able_in(changed, cluster)
-    if not len(places):
-        raise SweepError("no job could run after the change", hint="; ".join(excluded))
-    # Jobs are the same ones in both replays, and those of a week stay together.
-    moved = (workload.scale_load(load).submit_time - workload.submit_time)[jobs.rows].tolist()
-    arriving = [replace(one, submit=one.submit + by) for one, by in zip(jobs.requests, moved, strict=True)]
-    before = site.waits(cluster, logged.requests, draws, seed)
-    after = site.waits(changed, arriving, draws, seed)
-    trust = site.trust(before)
-    releases = [] if later == site.version else [f"-Slurm {site.version}", f"+Slurm {later}"]
-    releases += [] if load == 1 else ["-load 1", f"+load {load:g}"]
-    difference = [*releases, *configuration_difference(site.folder, other, change)]
-    ignored = not_modelled(workload, cluster, changed)
-    if load != 1 and cluster.outages:
-        ignored.append("--load: reservations and node events stay at their recorded times")
-    compared = Comparison(jobs, before[:, places], after)
-    return WhatIf(workload, compared, difference, ignored, trust, anyway, asked, load, excluded)
+    return site.whatif(change, to, load, draws=draws, seed=seed, anyway=anyway)
 
 
 def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 20, seed: int = 0) -> Answer:

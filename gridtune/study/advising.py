@@ -23,7 +23,7 @@ from gridtune.report.tables import html_document, plain_table
 from gridtune.slurm.comparison import not_modelled
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import SETTINGS, SYSTEM, suggest_study
-from gridtune.study.advice import Site, WhatIf, whatif
+from gridtune.study.advice import Site, WhatIf
 from gridtune.study.run import FactsWriter
 from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.execution.observing import Progress
@@ -175,14 +175,13 @@ def advise(
     site = Site(log, slurm, slurm_version, fit)
     say(f"grading the running configuration: {draws} replays of {len(site.jobs.requests):,} jobs")
     began = time.monotonic()
-    waits = site.waits(site.cluster, site.jobs.requests, draws, seed)
+    waits = site.running(draws, seed)
     seconds = (time.monotonic() - began) / draws
     trust = site.trust(waits)
     ignored = not_modelled(site.log, site.cluster)
     folder.mkdir(parents=True, exist_ok=True)
     keep = Answer(_METRIC, site.log.name, "", Verdict.NONE, "", not_modelled=ignored)
     page = folder / "advice.html"
-    asked: dict[str, Any] = {"slurm": slurm, "slurm_version": slurm_version, "fit": fit}
     if trust.level == "no" and not anyway:
         reasons = [trust.reason, *site.jobs.diagnoses(site.log, site.cluster.cpus, waits)]
         command = f"gridtune slurm fit {shlex.quote(name)} --slurm {shlex.quote(str(slurm))}"
@@ -205,8 +204,14 @@ def advise(
     answer = answer.graded(trust, anyway=anyway)
     if changes:
         say(f"judging {', '.join(changes)}: {draws} replays of all jobs under each configuration")
-        judged = whatif(site.log, **asked, change=changes, draws=draws, seed=seed, anyway=anyway)
-        options = {**asked, "change": changes, "predict": "change.json"}
+        judged = site.whatif(changes, draws=draws, seed=seed, anyway=anyway)
+        options = {
+            "slurm": slurm,
+            "slurm_version": slurm_version,
+            "fit": fit,
+            "change": changes,
+            "predict": "change.json",
+        }
         command = f"gridtune slurm whatif {shlex.quote(name)}" + "".join(
             f" --{key.replace('_', '-')} {shlex.quote(str(value))}"
             for key, given in options.items()
@@ -266,18 +271,15 @@ def _search(
     return changes, len(rows) - 1
 
 
-def _judged(site: Site, judged: WhatIf, seen: int, tried: int, command: str) -> Answer:
-    """Return the answer: the change, if it keeps its gain and the bounds on the whole log."""
-    answer, requests = judged.answer, judged.jobs.requests
+def _bounds(site: Site, judged: WhatIf, seen: int) -> tuple[list[str], list[str]]:
+    """Return a sentence on each bound, and the names of those that the change breaks."""
+    requests = judged.jobs.requests
     after, before = judged.comparison.after, judged.comparison.before
     later = np.array([one.submit for one in requests]) >= site.jobs.requests[seen].submit
+    unseen = f"the last {later.sum():,} jobs (the search did not see them)"
     parts = {
         f"longest wait (at most {_LONGEST} times)": (after.max(axis=1), before.max(axis=1), _LONGEST),
-        f"the last {later.sum():,} jobs (the search did not see them)": (
-            after[:, later],
-            before[:, later],
-            1,
-        ),
+        unseen: (after[:, later], before[:, later], 1),
     }
     if wide := default_classes(site.log).get("wide", "").rpartition(" ")[2]:
         members = np.array([one.cpus for one in requests]) >= int(wide)
@@ -286,6 +288,13 @@ def _judged(site: Site, judged: WhatIf, seen: int, tried: int, command: str) -> 
     means = {text: (float(one.mean()), float(two.mean()), most) for text, (one, two, most) in parts.items()}
     bounds = [f"{text}: {values_text(one, two, 's')}" for text, (one, two, _) in means.items()]
     broken = [text.partition(" (")[0] for text, (one, two, most) in means.items() if one > most * max(two, 1)]
+    return bounds, broken
+
+
+def _judged(site: Site, judged: WhatIf, seen: int, tried: int, command: str) -> Answer:
+    """Return the answer: the change, if it keeps its gain and the bounds on the whole log."""
+    answer = judged.answer
+    bounds, broken = _bounds(site, judged, seen)
     change = ", ".join(judged.asked["change"])
     if answer.verdict != Verdict.BETTER or broken:
         why = f"is worse for {', '.join(broken)}" if broken else "shows no gain"

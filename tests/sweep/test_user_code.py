@@ -502,6 +502,39 @@ def test_code_of_a_script_has_the_same_ids_in_every_process(folder: Path) -> Non
     assert len({ids("here", SCRIPT.replace(*change), "3") for change in changes} | {first}) == 5
 
 
+def test_ids_are_the_same_from_any_folder_for_any_user_after_a_move(folder: Path) -> None:
+    program = """
+        from gridtune.sweep.run import space_cells
+        space = {{
+            "name": "s", "objective": "cost", "fixed": {{"trace": "quickstart"}}, "plugins": [{plugin!r}],
+        }}
+        print([cell.cell_id for cell in space_cells(space)])
+    """
+
+    def ids(project: str, started_in: str, home: str) -> str:
+        write(folder / project / "own_costs.py", "C = {value}", value=3.0)
+        imports = "import own_costs"
+        plugin = write(folder / project / "plugin.py", METRIC, imports=imports, cost="own_costs.C")
+        script = write(folder / project / "script.py", program, plugin=str(plugin))
+        for place in (started_in, home):
+            (folder / place).mkdir(exist_ok=True)
+        environment = {**os.environ, "HOME": str(folder / home), "USER": home, "LOGNAME": home}
+        ended = subprocess.run(
+            [sys.executable, str(script)],
+            cwd=folder / started_in,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    first = ids("project", "project", "ada")
+    assert ids("project", "elsewhere", "ada") == first
+    assert ids("moved", "elsewhere", "bob") == first
+
+
 @pytest.mark.integration
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.slow
