@@ -36,7 +36,7 @@ def traces() -> None:
     \b
     Examples:
       gridtune traces list
-      gridtune traces describe quickstart --plot quickstart.png
+      gridtune traces describe quickstart
       gridtune traces fetch kth-sp2
       gridtune traces import sacct.txt cluster.parquet
       gridtune traces generate lublin my.swf.gz jobs=20000 seed=1 load=0.9
@@ -78,7 +78,6 @@ def _describe(
     processors_per_job: int | None = None,
     cluster: str | None = None,
     processors: int | None = None,
-    plot: Path | None = None,
     as_json: bool = False,
 ) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
@@ -90,13 +89,8 @@ def _describe(
     \b
     Examples:
       gridtune traces describe kth-sp2
-      gridtune traces describe logs/mine.swf.gz --processors 512 --plot mine.png
+      gridtune traces describe logs/mine.swf.gz --processors 512
       gridtune traces describe Montage_100.dax.xml.gz
-
-    Parameters
-    ----------
-    plot
-        Draw a page of plots: .png, .svg, .pdf.
     """
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
@@ -108,8 +102,8 @@ def _describe(
     with open_log(path) as stream:
         recognised = recognise(stream.peek(), path.name)
     if format_name is None and recognised is not None and recognised.name == WORKFLOW:
-        if plot is not None or processors is not None:
-            raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
+        if processors is not None:
+            raise click.UsageError("--processors is for logs, not for a workflow.")
         from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
 
         # A faulty workflow can still be described: its faults are counted.
@@ -123,10 +117,6 @@ def _describe(
     given = _given(columns, unit, timezone, processors_per_job, cluster)
     workload = read_workload(path, format=format_name, **given)
     statistics = describe_workload(workload, processors=processors)
-    if plot is not None:
-        from gridtune.workload.figure import plot_workload
-
-        plot_workload(workload, plot, processors=processors)
     if as_json:
         described = {**dataclasses.asdict(statistics), "recognised": recognised and recognised._asdict()}
         print_json(described | {"notes": workload.contents.notes}, indent=2)
@@ -136,8 +126,6 @@ def _describe(
     for note in workload.contents.notes:
         click.echo(f"note: {note}")
     print_tables([_figures(statistics), _spreads(statistics)])
-    if plot is not None:
-        click.echo(f"plots: {plot}")
 
 
 @command(group=traces)

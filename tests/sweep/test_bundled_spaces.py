@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from gridtune.core.cells import canonical_json
+from gridtune.core.cells import Cell, canonical_json
 from gridtune.core.system import get_system
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.run import space_cells
 from gridtune.sweep.space.plan import load_space
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.workload.catalogue import CATALOGUE
 from tests.golden_cells import FILE
 
@@ -27,6 +29,13 @@ SHORTER: dict[str, dict[str, object]] = {
     "responsive/esnq": {"iterations": 1},
     "shutdown/ppo": {"first": 20, "iterations": 1, "environments": 2, "steps": 48},
 }
+
+
+@cache
+def planned(path: Path) -> tuple[SearchSpace, tuple[Cell, ...]]:
+    """Return a space and its cells."""
+    space = load_space(path)
+    return space, tuple(space_cells(space))
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +55,10 @@ def test_there_are_spaces() -> None:
 
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_it_loads(path: Path) -> None:
-    space = load_space(path)
+    space, cells = planned(path)
     assert space.name == path.stem
     assert space.description
     assert space.baseline
-    cells = space_cells(space)
     assert len({cell.cell_id for cell in cells}) == len(cells)
 
 
@@ -58,8 +66,7 @@ def test_it_loads(path: Path) -> None:
     "path", [path for path in SPACES if path.stem not in GOLDEN], ids=lambda path: path.stem
 )
 def test_its_smallest_cell_runs(path: Path) -> None:
-    space = load_space(path)
-    cells = space_cells(space)
+    space, cells = planned(path)
     has_log = (
         "first" in get_system(space.system).Parameters.model_fields
         and cells[0].parameters.get("offers") != "poisson"
@@ -73,8 +80,8 @@ def test_its_smallest_cell_runs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_configuration_compares_with_the_baseline(path: Path) -> None:
-    space = load_space(path)
-    configurations = {key(cell.configuration): cell.configuration for cell in space_cells(space)}
+    space, cells = planned(path)
+    configurations = {key(cell.configuration): cell.configuration for cell in cells}
     applies = {name for name, value in space.baseline.items() if value is not None}
     missing = [
         configuration
@@ -97,4 +104,4 @@ def key(configuration: Mapping[str, object]) -> frozenset[tuple[str, object]]:
     "path", [path for path in SPACES if path.stem == "queue_orders"], ids=["queue_orders"]
 )
 def test_the_main_job_has_420_cells(path: Path) -> None:
-    assert len(space_cells(path)) == 420
+    assert len(planned(path)[1]) == 420

@@ -38,7 +38,7 @@ def _disconnect(uri: str) -> None:
     engine.dispose()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store_uri(
     request: pytest.FixtureRequest, empty_store: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:

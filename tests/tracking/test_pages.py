@@ -152,6 +152,7 @@ def test_the_page_of_a_configuration_shows_its_values(site: Site) -> None:
     assert text.count("gridtune.") <= 3
 
 
+@pytest.mark.slow
 def test_two_configurations_side_by_side(site: Site) -> None:
     client = connect(site.uri)
     query = f"tags.`mlflow.parentRunId` = '{site.outcome.run_id}'"
