@@ -1,5 +1,7 @@
 """A policy whose queue is sorted by a model of scikit-learn, which is fitted during the replay."""
 
+# ruff: noqa: ANN001, ANN201
+
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
@@ -7,6 +9,7 @@ import gridtune as gt
 
 
 def features(jobs):
+    """Return what the model sees of jobs, a row each."""
     return np.column_stack([jobs.walltime, jobs.processors, jobs.user])
 
 
@@ -17,6 +20,7 @@ class Fitted(gt.Policy):
     model, size = None, 0
 
     def decide(self, state):
+        """Sort the queue by predicted run times; fit again once twice as many jobs have ended."""
         jobs = state.waiting
         if len(state.ended) >= 2 * self.size + 50:
             self.size = len(state.ended)
