@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.coverage import tail_sweep, verdicts_of, window_sweep
 from gridtune.report.rankings.cells import replicate_order
@@ -43,6 +44,10 @@ def test_the_effective_number_is_the_one_of_the_variance_of_a_mean() -> None:
     assert effective_number(10, 0.0) == 10
     assert widening(10, 0.0, 0.95) == 1
     assert widening(10, 0.3, 0.95) < widening(10, 0.5, 0.95)
+    # Of a standard deviation, and of Student's quantile.
+    effective = effective_number(10, 0.3)
+    quantiles = stats.t.ppf(0.975, effective - 1) / stats.t.ppf(0.975, 9)
+    assert widening(10, 0.3, 0.95) == pytest.approx(np.sqrt(9 / (effective - 1)) * quantiles)
 
 
 def test_innovations_are_independent_and_add_up_to_the_mean() -> None:
