@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -30,6 +32,19 @@ def test_the_correlation_is_estimated_without_the_bias_of_short_series(correlati
         neighbour_correlation(np.exp(0.2 * series(correlation, (40, 12), seed)), 1.0) for seed in range(30)
     ]
     assert np.mean(estimates) == pytest.approx(correlation, abs=0.08)
+
+
+def test_the_correlation_is_that_of_the_formula() -> None:
+    a = np.array([3.0, 5, 4, 6, 7, 4, 5, 2])
+    estimates = []
+    # Differences of a and 1: over the sum of both, and each over its mean.
+    for values in ((a - 1) / (a + 1), a / a.mean() - 1):
+        centred = (values - values.mean()).tolist()
+        neighbours = sum(one * other for one, other in pairwise(centred)) / sum(one**2 for one in centred)
+        unbiased = (8 * neighbours + 1) / 4
+        estimates.append(unbiased + 0.1 * np.sqrt((1 - unbiased**2) / 8))
+    assert 0.2 < max(estimates) < 0.9
+    assert neighbour_correlation(a[None], 1.0) == pytest.approx(max(estimates))
 
 
 def test_few_or_equal_windows_have_no_correlation() -> None:
