@@ -125,7 +125,8 @@ class Replay:
                 (part.job, self.state.billed(part), part.start, 1 << 60)
                 for part in self.state.running.values()
             ]
-            self.state.ticked = self.next_tick
+            if self.run.cluster.priorities.multifactor:
+                self.state.ticked = self.next_tick
             self.priority.tick(self.next_tick, intervals)
             for job in self.waiting | set(self.back):
                 self.store(job, self.next_tick)
@@ -222,7 +223,11 @@ class Replay:
                 self.waiting.discard(job)
                 nodes = self.nodes(event["nodes"])
                 partition = self.run.rows[job]["partition"]
-                self.state.begin(self.state.part_on(job, partition, nodes, int(now)))
+                part = self.state.part_on(job, partition, nodes, int(now))
+                # Backfill may have shortened its limit.
+                part.limit = min(part.limit, 60 * int(self.run.rows[job]["timelimit_min"]))
+                part.end = part.start + part.limit
+                self.state.begin(part)
             elif kind in {"complete", "timeout", "preempt"} and job in self.state.running:
                 self.end(job, now, kind)
                 by = re.search(r"for JobId=(\d+)", event["info"])
@@ -294,6 +299,15 @@ class Replay:
                 request = self.run.requests[plan.job]
                 plans[request.array or request.number, plan.partition].append((plan.start, plan.nodes))
         own = {part.job: part.mask for part in begun}
+        for part in begun:
+            if self.run.requests[part.job].time_min and part.job in recorded:
+                limit = 60 * int(self.run.rows[part.job]["timelimit_min"])
+                self.counts["limits"] += 1
+                self.counts["limits_equal"] += part.limit == limit
+                if part.limit != limit:
+                    self.misses.append(
+                        f"{now:.0f} s: limit of {self.names({part.job})} {part.limit}, not {limit}"
+                    )
         for part in begun:
             self.state.end(part.job, int(now))
         for part in self.state.preempted:
@@ -433,6 +447,7 @@ def judge_run(folder: Path, misses: int = 0, draws: int = 20, first: bool = Fals
         "starts_same_nodes": share(counts, "starts_equal", "starts"),
         "plans_within_5s": share(counts, "plans_near", "plans"),
         "plans_same_nodes": share(counts, "plans_same", "plans"),
+        "limits_equal": share(counts, "limits_equal", "limits"),
         **free_run(run, draws),
         "first_difference": replay.first[0] if replay.first else None,
         "options_not_read": dict(run.unknown),

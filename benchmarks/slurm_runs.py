@@ -67,6 +67,9 @@ FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--nice": ("nice", int),
     "--no-requeue": ("requeue", lambda _: False),
     "--contiguous": ("contiguous", lambda _: True),
+    "--spread-job": ("spread", lambda _: True),
+    "--switches": ("switches", lambda text: int(text.partition("@")[0])),
+    "--time-min": ("time_min", lambda text: 60 * int(text)),
     "--exclusive": ("exclusive", lambda _: True),
     "--nodelist": ("node_list", lambda text: tuple(text.split(","))),
     "--exclude": ("exclude", lambda text: tuple(text.split(","))),
@@ -115,18 +118,23 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         # A single number is the least and the most.
         least, _, most_nodes = options["--nodes"].partition("-")
         asked |= {"nodes": int(least), "most_nodes": int(most_nodes or least)}
+    if "@" in options.get("--switches", ""):
+        asked["switch_wait"] = 60 * int(options["--switches"].partition("@")[2])
+    if "+" in options.get("--deadline", ""):
+        asked["deadline"] = int(row["submit"]) + int(options["--deadline"].partition("+")[2])
     unknown = [name for name, (field, _) in FIELDS.items() if name in options and field not in THERE]
     unknown += sorted(
         set(options)
         - set(FIELDS)
         - DELAYS
-        - {"--nodes", "--constraint", "--gres", "--gpus-per-node", "--mem"}
+        - {"--nodes", "--constraint", "--gres", "--gpus-per-node", "--mem", "--deadline"}
     )
     request = Request(
         int(row["job_id"]),
         int(row["submit"]),
         int(row["elapsed"] or -1),
-        60 * int(row["timelimit_min"]),
+        # Backfill may have shortened it.
+        60 * int(row.get("wall_limit") or row["timelimit_min"]),
         row["user"],
         row["account"],
         tuple(partitions.split(",")),

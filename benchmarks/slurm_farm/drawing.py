@@ -539,6 +539,37 @@ def _holds(draft: Draft) -> None:
             )
 
 
+def _switches(draft: Draft) -> None:
+    """Let jobs of several nodes wait for one switch or two, some for a time of their own."""
+    _topology(draft)
+    draft.scheduler["max_switch_wait"] = "1800"
+    cpus = int(draft.nodes["a1"]["CPUs"])
+    for job in draft.some(0.7):
+        if not job["extra"] and int(job["n_tasks"]) >= cpus // 2:
+            job["extra"] = draft.stream.choice(
+                ("--switches=1", "--switches=1@10", "--switches=1@90", "--switches=2@20")
+            )
+
+
+def _spread(draft: Draft) -> None:
+    for job in draft.some(0.4):
+        if not job["extra"] and not job["gres"] and int(job["n_tasks"]) > 1:
+            job["extra"] = "--spread-job"
+
+
+def _times(draft: Draft) -> None:
+    """Let backfill shorten limits, and have deadlines that some jobs miss."""
+    for job in draft.some(0.5):
+        limit, drawn = int(job["wall_limit"]), draft.stream.random()
+        if job["extra"] or limit < 3:
+            continue
+        if drawn < 0.6:
+            least = max(1, round(limit * draft.stream.uniform(0.2, 0.9)))
+            job["extra"] = f"--time-min={least}"
+        if drawn > 0.4:
+            job["extra"] += f" --deadline=now+{60 * limit + draft.stream.randrange(60, 5_000)}"
+
+
 def _builtin(draft: Draft) -> None:
     draft.settings["SchedulerType"] = "sched/builtin"
 
@@ -573,6 +604,9 @@ FEATURES: dict[str, Callable[[Draft], None]] = {
     "licences": _licences,
     "holds": _holds,
     "topology": _topology,
+    "switches": _switches,
+    "spread": _spread,
+    "times": _times,
     "weights": _weights,
     "reservation": _reservation,
     "outage": _outage,

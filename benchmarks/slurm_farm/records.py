@@ -66,6 +66,7 @@ WANTED = ("JobIDRaw", "JobID", "Comment", "Submit", "Eligible", "Start", "End", 
 ASKED = {
     "dt": "dt",
     "wall_time": "wall_time",
+    "wall_limit": "wall_limit",
     "n_tasks": "n_tasks",
     "ntasks_per_node": "ntasks_per_node",
     "constraint": "constraint",

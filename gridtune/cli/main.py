@@ -83,6 +83,7 @@ _REMOVED_OPTIONS = {
     ("train", "--track"): "a training is tracked without it",
     ("train", "--no-track"): "give `--no-tracking`",
     ("sweep", "--schedules"): "`gridtune results rerun CELL --out FILE` writes the schedule of any cell",
+    ("describe", "--plot"): "`gridtune simulate LOG --plot FILE` draws the use of the machine and the queue",
     ("status", "--watch"): "`watch gridtune status FOLDER` looks again every two seconds",
     ("ui", "--no-browser"): "no browser is opened: open the address that it prints",
     ("report", "--together"): "compare the p-values in the tables' .csv files with 5 % divided by the number "

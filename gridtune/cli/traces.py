@@ -36,7 +36,7 @@ def traces() -> None:
     \b
     Examples:
       gridtune traces list
-      gridtune traces describe quickstart --plot quickstart.png
+      gridtune traces describe quickstart
       gridtune traces fetch kth-sp2
       gridtune traces import sacct.txt cluster.parquet
       gridtune traces generate lublin my.swf.gz jobs=20000 seed=1 load=0.9
@@ -67,19 +67,26 @@ def _list(*, as_json: bool = False) -> None:
     print_tables(_catalogue_tables(listing))
 
 
-@command(group=traces)
-def _describe(
-    trace: str,
+def _given(
     *,
-    format_name: str | None = None,
     columns: str | None = None,
     unit: str | None = None,
     timezone: str | None = None,
     processors_per_job: int | None = None,
     cluster: str | None = None,
+) -> dict[str, Any]:
+    """Return the options of tables that were given, by their names in Python."""
+    return {name: value for name, value in locals().items() if value is not None}
+
+
+@command(_given, group=traces)
+def _describe(
+    trace: str,
+    *,
+    format_name: str | None = None,
     processors: int | None = None,
-    plot: Path | None = None,
     as_json: bool = False,
+    **options: Any,
 ) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
@@ -90,13 +97,8 @@ def _describe(
     \b
     Examples:
       gridtune traces describe kth-sp2
-      gridtune traces describe logs/mine.swf.gz --processors 512 --plot mine.png
+      gridtune traces describe logs/mine.swf.gz --processors 512
       gridtune traces describe Montage_100.dax.xml.gz
-
-    Parameters
-    ----------
-    plot
-        Draw a page of plots: .png, .svg, .pdf.
     """
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
@@ -108,8 +110,8 @@ def _describe(
     with open_log(path) as stream:
         recognised = recognise(stream.peek(), path.name)
     if format_name is None and recognised is not None and recognised.name == WORKFLOW:
-        if plot is not None or processors is not None:
-            raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
+        if processors is not None:
+            raise click.UsageError("--processors is for logs, not for a workflow.")
         from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
 
         # A faulty workflow can still be described: its faults are counted.
@@ -120,13 +122,8 @@ def _describe(
             _print_recognition(path, recognised)
             print_tables(_workflow_tables(description))
         return
-    given = _given(columns, unit, timezone, processors_per_job, cluster)
-    workload = read_workload(path, format=format_name, **given)
+    workload = read_workload(path, format=format_name, **_given(**options))
     statistics = describe_workload(workload, processors=processors)
-    if plot is not None:
-        from gridtune.workload.figure import plot_workload
-
-        plot_workload(workload, plot, processors=processors)
     if as_json:
         described = {**dataclasses.asdict(statistics), "recognised": recognised and recognised._asdict()}
         print_json(described | {"notes": workload.contents.notes}, indent=2)
@@ -136,8 +133,6 @@ def _describe(
     for note in workload.contents.notes:
         click.echo(f"note: {note}")
     print_tables([_figures(statistics), _spreads(statistics)])
-    if plot is not None:
-        click.echo(f"plots: {plot}")
 
 
 @command(group=traces)
@@ -257,17 +252,12 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-@command(group=traces)
+@command(_given, group=traces)
 def _import(
     sources: Sequence[str],
     target: Path,
     *,
     format_name: str | None = None,
-    columns: str | None = None,
-    unit: str | None = None,
-    timezone: str | None = None,
-    processors_per_job: int | None = None,
-    cluster: str | None = None,
     processors: int | None = None,
     requested: bool = False,
     slurm_conf: Path | None = None,
@@ -276,6 +266,7 @@ def _import(
     anonymise: bool = False,
     unread: bool = False,
     force: bool = False,
+    **options: Any,
 ) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
 
@@ -311,9 +302,7 @@ def _import(
     from gridtune.workload.files import read_dumps
 
     check_new(target, force=force)
-    given = _given(columns, unit, timezone, processors_per_job, cluster) | (
-        {"requested": True} if requested else {}
-    )
+    given = _given(**options) | ({"requested": True} if requested else {})
     files = [resolve_trace(source) for source in sources]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -326,20 +315,6 @@ def _import(
             workload = anonymised(workload)
         write_workload(workload, target)
     _print_report(workload, target, [str(warning.message) for warning in caught], unread=unread)
-
-
-def _given(
-    columns: str | None, unit: str | None, timezone: str | None, each: int | None, cluster: str | None
-) -> dict[str, Any]:
-    """Return the options of tables that were given, by their names in Python."""
-    given = {
-        "columns": columns,
-        "unit": unit,
-        "timezone": timezone,
-        "processors_per_job": each,
-        "cluster": cluster,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:

@@ -68,6 +68,34 @@ class PublishedFigure:
     value: float
     unit: str
 
+    @classmethod
+    def of_table(
+        cls,
+        source: str,
+        columns: Mapping[str, Sequence[str]],
+        rows: Mapping[str, Sequence[float | None]],
+        separator: str = " ",
+    ) -> dict[str, PublishedFigure]:
+        """Return the numbers of a published table by name.
+
+        Parameters
+        ----------
+        source
+            The table.
+        columns
+            Name to quantity and unit.
+        rows
+            Name to the numbers by column, None for what is not printed.
+        separator
+            Stands between a row's and a column's name in the name of their number.
+        """
+        return {
+            f"{row}{separator}{column}": cls(source, f"{quantity}: {row}", value, unit)
+            for row, values in rows.items()
+            for (column, (quantity, unit)), value in zip(columns.items(), values, strict=True)
+            if value is not None
+        }
+
 
 @dataclass(frozen=True, config=_STRICT)
 class Log:
@@ -483,7 +511,7 @@ def _resolved(content: Any) -> dict[str, Any]:
         published: dict[str, PublishedFigure] = {}
         for place, table in enumerate(content.get("published", ())):
             with _within(f"published.{place}"):
-                published |= _published_numbers(**table)
+                published |= PublishedFigure.of_table(**table)
         for place, claim in enumerate(content["claims"]):
             for number, criterion in enumerate(claim["criteria"]):
                 with _within(f"claims.{place}.criteria.{number}.published"):
@@ -496,33 +524,6 @@ def _resolved(content: Any) -> dict[str, Any]:
             with _within(f"tables.{place}"):
                 tables.append(_table(table, published))
         return {**content, "published": published, "tables": tables}
-
-
-def _published_numbers(
-    source: str,
-    columns: Mapping[str, Sequence[str]],
-    rows: Mapping[str, Sequence[float | None]],
-    separator: str = " ",
-) -> dict[str, PublishedFigure]:
-    """Return the numbers of a published table by name.
-
-    Parameters
-    ----------
-    source
-        The table.
-    columns
-        Name to quantity and unit.
-    rows
-        Name to the numbers by column, None for what is not printed.
-    separator
-        Stands between a row's and a column's name in the name of their number.
-    """
-    return {
-        f"{row}{separator}{column}": PublishedFigure(source, f"{quantity}: {row}", value, unit)
-        for row, values in rows.items()
-        for (column, (quantity, unit)), value in zip(columns.items(), values, strict=True)
-        if value is not None
-    }
 
 
 def _number(printed: Any, published: Mapping[str, PublishedFigure]) -> float | None:

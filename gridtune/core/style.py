@@ -25,38 +25,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 #: Verdicts against the baseline.
 BETTER, WORSE, UNSURE, BASELINE = "#0072B2", "#D55E00", "#8A8A8A", "#000000"
 
-_TEXT, _SOFT, _GRID = "#222222", "#666666", "#E4E4E4"
-_RC = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 12,
-    "axes.labelsize": 10,
-    "axes.labelcolor": _TEXT,
-    "axes.edgecolor": "#999999",
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.8,
-    "text.color": _TEXT,
-    "xtick.color": _SOFT,
-    "ytick.color": _SOFT,
-    "xtick.labelcolor": _TEXT,
-    "ytick.labelcolor": _TEXT,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.8,
-    "axes.formatter.use_mathtext": True,
-    # What is laid out is what is saved.
-    "figure.dpi": 160,
-    "savefig.dpi": "figure",
-    "svg.hashsalt": "gridtune",
-}
+_SOFT = "#666666"
+_RC = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
 
 
 @contextmanager

@@ -100,6 +100,7 @@ class Clocks:
     bf_window_linear: int = 0
     bf_max_job_array_resv: int = 20
     bf_job_part_count_reserve: int = 0
+    max_switch_wait: int = 300
 
 
 @dataclass(frozen=True)

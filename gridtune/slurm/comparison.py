@@ -61,6 +61,7 @@ MODELLED_FACTS = (
         "accounts",
         "priorities",
         "node_wishes",
+        "switches",
     ),
 )
 

@@ -32,7 +32,8 @@ class Result:
     Attributes
     ----------
     start, end
-        Seconds; -1 for a job that never starts, since what it waits for fails or a limit holds it.
+        Seconds; -1 for a job that never starts, since what it waits for fails or a limit holds it. One that
+        is cancelled as it could not end by its deadline has that instant for both, and no nodes.
     nodes, cpus
         The numbers of each job's nodes, and its processors on each.
     partition

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
 from gridtune.slurm.limits import limits_on
-from gridtune.slurm.versions import SHOWN_CPUS, release_of
+from gridtune.slurm.outages import PlacedReader
+from gridtune.slurm.versions import OTHER_SPREAD, SHOWN_CPUS, release_of
 from gridtune.types import IntArray
 from gridtune.workload.slurm import host_list
 from gridtune.workload.workload import Workload
@@ -65,10 +67,17 @@ class Request:
         Names of nodes that it must have, all of them, and of those that it must not have.
     contiguous
         True if its nodes must be neighbours in Slurm's table.
+    spread
+        True if it gets a node for each task where there are so many (`--spread-job`); before 25.05.
+    switches, switch_wait
+        The most leaf switches that its nodes may have (0: any), and for how many seconds it waits for them
+        from its submission on, at most `max_switch_wait`.
     licences
         "NAME" or "NAME:COUNT" of each.
-    begin
-        Seconds: it may not start earlier.
+    begin, deadline
+        Seconds: it may not start earlier, and is cancelled once it could not end in time (0: no deadline).
+    time_min
+        Seconds: backfill may shorten the time limit to so much (0: not at all).
     threads
         Threads of a core that it uses: 1 with `--hint=nomultithread`, 0 for all.
     gpus, gpu_type
@@ -122,6 +131,11 @@ class Request:
     fewest: bool = False
     threads: int = 0
     contiguous: bool = False
+    spread: bool = False
+    switches: int = 0
+    switch_wait: int = UNLIMITED
+    time_min: int = 0
+    deadline: int = 0
 
     def __post_init__(self) -> None:
         if self.nodes < len(self.node_list):
@@ -158,7 +172,8 @@ class Request:
     @property
     def wanted_nodes(self) -> int:
         """Nodes that it gets where there are so many."""
-        more = 0 if self.fewest else min(self.most_nodes, self.tasks)
+        most = self.most_nodes or (self.tasks if self.spread else 0)
+        more = 0 if self.fewest else min(most, self.tasks)
         return max(self.least_nodes, more)
 
     @property
@@ -171,6 +186,16 @@ class Request:
         """Return the time limit in a partition."""
         own = self.time_limit if 0 < self.time_limit < UNLIMITED else partition.default_time
         return min(own, partition.max_time)
+
+    @property
+    def least_time(self) -> int:
+        """Seconds that it must have before its deadline; 0 where it has no time limit of its own."""
+        return self.time_min or (self.time_limit if 0 < self.time_limit < UNLIMITED else 0)
+
+    def planned_limit_in(self, partition: Partition) -> int:
+        """Return the time limit by which backfill looks for a start."""
+        limit = self.limit_in(partition)
+        return min(limit, self.time_min) if self.time_min and not self.deadline else limit
 
     def is_too_long_for(self, cluster: SlurmCluster) -> bool:
         """Tell whether its own time limit is above that of each of its partitions."""
@@ -286,6 +311,11 @@ class RequestCheck:
                 raise WorkloadError(
                     f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
                 )
+        if request.spread and release_of(self.cluster.version) >= OTHER_SPREAD:
+            raise WorkloadError(
+                f"job {request.number}: the rules of --spread-job since 25.05 are not modelled",
+                hint="leave such jobs out, or spread=False",
+            )
         partitions = self.cluster.partitions
         for name in request.partitions:
             if name not in partitions:
@@ -417,6 +447,14 @@ def _asked(options: str, cluster: SlurmCluster, counts: Counter[str]) -> dict[st
             asked["licences"] = needed
         elif name in {"exclusive", "contiguous"}:
             asked[name] = True
+        elif name == "spread-job" and release_of(cluster.version) >= OTHER_SPREAD:
+            counts["with --spread-job, whose rules since 25.05 are not modelled: taken without"] += 1
+        elif name == "spread-job":
+            asked["spread"] = True
+        elif found := re.fullmatch(r"switches=(\d+)(?:@([\d:-]+))?", word):
+            asked["switches"] = int(found[1])
+            if found[2]:
+                asked["switch_wait"] = PlacedReader(Path("SubmitLine")).seconds(found[2], "--switches")
         elif name == "mem" and re.fullmatch(r"0+[KMGT]?", value):
             asked["memory"] = -1
     return asked

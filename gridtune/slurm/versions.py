@@ -24,6 +24,9 @@ SHOWN_CPUS = 23_02_00
 SUBACCOUNTS = 23_02_00
 #: Nodes of equal settings are one record; before, those of a line of slurm.conf are.
 MERGED_NODES = 23_02_00
+#: The processors of a switch count where switches are compared. A job of several numbers of nodes looks for
+#: the most, and takes fewer to be on as many switches as it asks for.
+SWITCH_CPUS = 23_02_00
 #: Plans of an array are at most as many as tasks may still run at a time; before, as tasks are left.
 ARRAY_PLANS = 23_02_04
 #: Jobs share nodes where no `SelectType` is set; before, each had whole nodes.
@@ -32,17 +35,28 @@ SHARED_NODES = 23_11_00
 FRESH_WEIGHTS = 23_11_00
 #: sbatch sends as many nodes as the tasks need.
 NEEDED_NODES = 23_11_02
+#: Full passes cancel all jobs that are too late for their deadlines; before, those that a pass comes to.
+PURGED_LATE = 23_11_04
 #: The priority of a requeued job is computed again at once; before, the next tick did so.
 REQUEUED_PRIORITY = 24_05_05
 #: Backfill's table and its plans end on its grid. A test for a later instant looks at that instant only, and
 #: only at jobs that end before others come; overlaps with plans are looked at first.
 DATED_TESTS = 24_11_00
+#: Each node gets tasks until all have a place; before, as many as `--ntasks-per-node`, whatever `-n`.
+COUNTED_TASKS = 24_11_01
+#: A job that waits for switches looks at free processors alone, unless jobs are suspended. Before, the choice
+#: among all processors of the nodes that have the memory had to do too.
+FREE_SWITCHES = 24_11_00
 #: A plan under a limit on nodes counts those that others under it have once.
 PLANNED_NODES = 24_11_04
 #: Jobs that end at the instant of a test have ended.
 ENDED_AT = 25_05_00
+#: `--spread-job` has other rules, which are not modelled.
+OTHER_SPREAD = 25_05_00
 #: A predicted start is the end of a job on the nodes chosen, not that of the last one looked at.
 OWN_ENDS = 25_05_01
+#: A job that backfill starts with `--time-min` gets the longest limit that plans leave; before, the shortest.
+LONGEST_LIMITS = 25_05_03
 #: A job that can use one node only takes the first by weight and name, wherever its switch is.
 FIRST_NODE = 26_05_00
 

@@ -155,9 +155,9 @@ class LogContents:
         requested = _column(columns, "requested_time", len(run))
         has_request = started & (requested > 0)
         requests = requested[has_request]
-        unit, outlived_unit = _limit_unit(run[has_request], requests)
-        partitions = _partitions(columns, started)
-        masks = _masks(columns, len(run)) | ({} if partitions > 1 else {"partitions": None})
+        unit, outlived_unit = cls._limit_unit(run[has_request], requests)
+        partitions = cls._partitions(columns, started)
+        masks = cls._masks(columns, len(run)) | ({} if partitions > 1 else {"partitions": None})
         counts = {name: int((started & mask).sum()) for name, mask in masks.items() if mask is not None}
         for line in (header or {}).get(FACTS_KEY, ()):
             name, _, jobs = line.partition(" ")
@@ -170,13 +170,95 @@ class LogContents:
             requests=len(requests),
             outlived=int((run[has_request] - requests > GRACE).sum()),
             equal_requests=not len(requests) or bool(requests.min() == requests.max()),
-            downtime=_downtime(columns),
+            downtime=cls._downtime(columns),
             exceeded=int((run[has_request] / FAR_OUTLIVED > requests).sum()),
             limit_unit=unit,
             exceeded_unit=outlived_unit,
             notes=tuple((header or {}).get("Import", ())),
             load=LogLoad.of(columns),
         )
+
+    @staticmethod
+    def _limit_unit(run: IntArray, requests: IntArray) -> tuple[str, int]:
+        """Return the unit that requested times look like if not seconds, and jobs that outlive them."""
+        far = int((run / FAR_OUTLIVED > requests).sum())
+        if far > _MOST * len(run) and far >= _LEAST_OUTLIVED:
+            for unit in ("minutes", "hours"):
+                outlived = int((run / LIMIT_UNITS[unit] > requests).sum())
+                if outlived <= _NEARLY_NONE * len(run):
+                    return unit, outlived
+        if len(run) >= _LEAST_OUTLIVED and (requests % 1000 == 0).all():
+            half = float(np.median(requests))
+            if half > _LONG and half > _FAR_TOO_LONG * float(np.median(run)):
+                return "milliseconds", int((run * 1000 > requests).sum())
+        return "", 0
+
+    @staticmethod
+    def _partitions(columns: Columns, started: BoolArray) -> int:
+        if "partition" not in columns:
+            return 0
+        numbers = columns["partition"][started]
+        if not len(numbers) or numbers.min() == numbers.max():
+            return int(len(numbers) > 0 and numbers[0] != UNKNOWN)
+        return len(np.unique(numbers[numbers != UNKNOWN]))
+
+    @staticmethod
+    def _masks(columns: Columns, length: int) -> dict[str, BoolArray | None]:
+        """Return which jobs have each kind of fact; None where the log lacks the field."""
+
+        def above_zero(name: str) -> BoolArray | None:
+            return columns[name] > 0 if name in columns else None
+
+        def beside(*names: str) -> BoolArray | None:
+            """Return which jobs ask for or got some of these, other than what counts as their processors."""
+            if not any(name in columns for name in names):
+                return None
+            count = np.maximum.reduce([_column(columns, name, length) for name in names])
+            asked, given = (
+                _column(columns, f"{kind}_processors", length) for kind in ("requested", "allocated")
+            )
+            return np.asarray((count > 0) & (count != np.where(asked > 0, asked, given)))
+
+        def several(name: str) -> BoolArray | None:
+            """Return which jobs have a name of a field, where the log has more than one."""
+            if name not in columns:
+                return None
+            named = columns[name] != UNKNOWN
+            numbers = columns[name][named]
+            return named if len(numbers) and numbers.min() != numbers.max() else None
+
+        after, think = above_zero("preceding_job"), above_zero("think_time")
+        eligible = columns.get("eligible_time")
+        return {
+            "dependencies": after,
+            "think_times": None if after is None or think is None else after & think,
+            "partitions": columns["partition"] != UNKNOWN if "partition" in columns else None,
+            "nodes": beside("requested_nodes", "allocated_nodes"),
+            "memory": above_zero("requested_memory"),
+            "gpus": beside("requested_gpus", "allocated_gpus"),
+            "features": columns["features"] != UNKNOWN if "features" in columns else None,
+            "qos": several("qos"),
+            "accounts": several("account"),
+            "holds": None if eligible is None else eligible > columns["submit_time"],
+        }
+
+    @staticmethod
+    def _downtime(columns: Columns) -> int:
+        """Return the seconds in which no job ran while some waited, by the recorded waits and run times."""
+        if "wait_time" not in columns:
+            return 0
+        recorded = (columns["wait_time"] >= 0) & (columns["run_time"] >= 0)
+        submit, wait, run = (columns[name][recorded] for name in ("submit_time", "wait_time", "run_time"))
+        if len(submit) < _FILLING_JOBS:
+            return 0
+        start = submit + wait
+        order = np.argsort(start, kind="stable")
+        start, submit, run = start[order], submit[order], run[order]
+        idle_from = np.maximum.accumulate(start + run)[:-1]
+        # The first of all jobs that start after a gap to be submitted has waited from then on.
+        first_submit = np.minimum.accumulate(submit[::-1])[::-1][1:]
+        down = start[1:] - np.maximum(idle_from, first_submit)
+        return int(down[down >= SHORTEST_DOWNTIME].sum())
 
     @property
     def kills(self) -> bool:
@@ -191,83 +273,3 @@ class LogContents:
 
 def _column(columns: Columns, name: str, length: int) -> npt.NDArray[Any]:
     return columns[name] if name in columns else np.broadcast_to(np.int64(UNKNOWN), length)
-
-
-def _limit_unit(run: IntArray, requests: IntArray) -> tuple[str, int]:
-    """Return the unit that requested times look like instead of seconds, and jobs that outlive them in it."""
-    far = int((run / FAR_OUTLIVED > requests).sum())
-    if far > _MOST * len(run) and far >= _LEAST_OUTLIVED:
-        for unit in ("minutes", "hours"):
-            outlived = int((run / LIMIT_UNITS[unit] > requests).sum())
-            if outlived <= _NEARLY_NONE * len(run):
-                return unit, outlived
-    if len(run) >= _LEAST_OUTLIVED and (requests % 1000 == 0).all():
-        half = float(np.median(requests))
-        if half > _LONG and half > _FAR_TOO_LONG * float(np.median(run)):
-            return "milliseconds", int((run * 1000 > requests).sum())
-    return "", 0
-
-
-def _masks(columns: Columns, length: int) -> dict[str, BoolArray | None]:
-    """Return which jobs have each kind of fact; None where the log lacks the field."""
-
-    def above_zero(name: str) -> BoolArray | None:
-        return columns[name] > 0 if name in columns else None
-
-    def beside(*names: str) -> BoolArray | None:
-        """Return which jobs ask for or got some of these, other than what counts as their processors."""
-        if not any(name in columns for name in names):
-            return None
-        count = np.maximum.reduce([_column(columns, name, length) for name in names])
-        asked, given = (_column(columns, f"{kind}_processors", length) for kind in ("requested", "allocated"))
-        return np.asarray((count > 0) & (count != np.where(asked > 0, asked, given)))
-
-    def several(name: str) -> BoolArray | None:
-        """Return which jobs have a name of a field, where the log has more than one."""
-        if name not in columns:
-            return None
-        named = columns[name] != UNKNOWN
-        numbers = columns[name][named]
-        return named if len(numbers) and numbers.min() != numbers.max() else None
-
-    after, think = above_zero("preceding_job"), above_zero("think_time")
-    eligible = columns.get("eligible_time")
-    return {
-        "dependencies": after,
-        "think_times": None if after is None or think is None else after & think,
-        "partitions": columns["partition"] != UNKNOWN if "partition" in columns else None,
-        "nodes": beside("requested_nodes", "allocated_nodes"),
-        "memory": above_zero("requested_memory"),
-        "gpus": beside("requested_gpus", "allocated_gpus"),
-        "features": columns["features"] != UNKNOWN if "features" in columns else None,
-        "qos": several("qos"),
-        "accounts": several("account"),
-        "holds": None if eligible is None else eligible > columns["submit_time"],
-    }
-
-
-def _partitions(columns: Columns, started: BoolArray) -> int:
-    if "partition" not in columns:
-        return 0
-    numbers = columns["partition"][started]
-    if not len(numbers) or numbers.min() == numbers.max():
-        return int(len(numbers) > 0 and numbers[0] != UNKNOWN)
-    return len(np.unique(numbers[numbers != UNKNOWN]))
-
-
-def _downtime(columns: Columns) -> int:
-    """Return the seconds in which no job ran while some waited, by the recorded waits and run times."""
-    if "wait_time" not in columns:
-        return 0
-    recorded = (columns["wait_time"] >= 0) & (columns["run_time"] >= 0)
-    submit, wait, run = (columns[name][recorded] for name in ("submit_time", "wait_time", "run_time"))
-    if len(submit) < _FILLING_JOBS:
-        return 0
-    start = submit + wait
-    order = np.argsort(start, kind="stable")
-    start, submit, run = start[order], submit[order], run[order]
-    idle_from = np.maximum.accumulate(start + run)[:-1]
-    # The first of all jobs that start after a gap to be submitted has waited from then on.
-    first_submit = np.minimum.accumulate(submit[::-1])[::-1][1:]
-    down = start[1:] - np.maximum(idle_from, first_submit)
-    return int(down[down >= SHORTEST_DOWNTIME].sum())

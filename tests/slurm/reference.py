@@ -74,6 +74,8 @@ class Running:
     start: int
     end: int
     partition: str
+    #: Its time limit, which backfill may have shortened.
+    limit: int
     #: Where jobs are suspended: the processors that it has of each node, as bits.
     cores: tuple = ()
     #: Whether it has been told to make room, and its grace runs.
@@ -178,12 +180,14 @@ class Reference(Release):
         self.most_of = {}
         # Jobs that the last pass made go, those it warned, and when each job last made others go.
         self.preempted, self.warned, self.since = [], [], {}
+        # The present instant, and jobs that the last pass cancelled, too late for their deadlines.
+        self.now, self.late = 0, []
         # The jobs suspended or resumed of late, and all suspensions that are over: (job, from, until).
         self.changed, self.pauses = [], []
 
     def go_to(self, now):
         """Take nodes that are out of service now out of those available."""
-        self.available = (1 << len(self.cluster.nodes)) - 1
+        self.now, self.available = now, (1 << len(self.cluster.nodes)) - 1
         for outage in self.cluster.outages:
             if not outage.planned and outage.start <= now < outage.end:
                 self.available &= ~mask_of(outage.nodes)
@@ -288,9 +292,17 @@ class Reference(Release):
         self.heavy = 0
         return self.fit(self.free, self.running, job, partition, avail, now)
 
-    def place(self, free, job, partition, avail):
-        """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do."""
+    def place(self, free, job, partition, avail, waits=True):
+        """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do.
+
+        A job that `waits` for few switches gets none on more of them.
+        """
         request, p = self.requests[job], self.cluster.partitions[partition]
+        if waits and self.looks_at_all(request, p) and free.cpus is not self.empty.cpus:
+            # The choice must do as if no job had processors of the nodes that have the memory and the GPUs, too.
+            idle = Free(self.empty.cpus, free.memory, free.gpus, self.empty.cores)
+            if self.place(idle, job, partition, avail) is None:
+                return None
         room, self.most_of, self.listed = {}, {}, request.node_list
         must = {self.number_of[name] for name in request.node_list}
         for node in numbers(avail & self.candidates(job, partition)):
@@ -312,22 +324,45 @@ class Reference(Release):
                 return first if first and must <= {*first} else None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes and must <= room.keys():
-            if self.cluster.least_loaded:
+            if self.cluster.least_loaded or request.spread:
                 chosen = self._choose_by_load(request, room, free)
+            elif self.leaves and not request.contiguous:
+                # Of a job of several numbers of nodes fewer may have few enough switches.
+                least = request.least_nodes if self.holds_since(23_02_00) else request.wanted_nodes
+                for need in range(request.wanted_nodes, least - 1, -1):
+                    chosen = self._choose_by_switch(request, room, need)
+                    apart = waits and chosen is not None and self.are_apart(request, chosen)
+                    if not apart:
+                        break
+                if apart:
+                    return None
             else:
-                tree = self.leaves and not request.contiguous
-                by = self._choose_by_switch if tree else self._choose_by_order
-                chosen = by(request, room)
+                chosen = self._choose_by_order(request, room)
             if chosen is not None:
                 return sorted(chosen)
             least = min(room.values())
             room = {node: cpus for node, cpus in room.items() if cpus > least}
         return None
 
-    def _choose_by_switch(self, request, room):
+    def is_patient(self, request):
+        """Tell whether a job still waits for as few switches as it asks for."""
+        wait = min(request.switch_wait, self.cluster.clocks.max_switch_wait)
+        return request.switches > 0 and self.now - request.submit < wait
+
+    def looks_at_all(self, request, partition):
+        """Tell whether Slurm chooses among all processors of nodes first: before 24.11, or where jobs are suspended."""
+        shared = not self.holds_since(24_11_00) or self.suspending
+        return shared and self.is_patient(request) and not request.is_whole_in(partition)
+
+    def are_apart(self, request, chosen):
+        """Tell whether nodes have more switches than a job asks for, and it still waits for fewer."""
+        switches = sum(any(leaf >> n & 1 for n in chosen) for leaf in self.leaves)
+        return self.is_patient(request) and switches > request.switches
+
+    def _choose_by_switch(self, request, room, need):
         """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
-        need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
-        chosen, offered, spare = [], [], request.wanted_nodes - request.least_nodes
+        cpus, most = request.cpus, self.most_nodes(request, room)
+        chosen, offered, spare = [], [], need - request.least_nodes
         for weight in sorted({self.weight(n) for n in room}):
             # What is lighter does not do by itself and is taken whole.
             for node in offered:
@@ -336,7 +371,9 @@ class Reference(Release):
                     cpus -= self.take(request, room, node, need - spare, cpus)
                     need, most = need - 1, most - 1
             offered = [n for n in room if self.weight(n) == weight]
-            if len(offered) >= need - spare and sum(room[n] for n in offered) >= cpus:
+            heavier = any(self.weight(n) > weight for n in room)
+            asked = need if heavier and self.holds_since(23_02_00) else need - spare
+            if len(offered) >= asked and sum(room[n] for n in offered) >= cpus:
                 break
         else:
             return None
@@ -351,11 +388,13 @@ class Reference(Release):
                     best = i
                     continue
                 enough = [
-                    len(leaves[k]) >= need - spare and sum(room[n] for n in leaves[k]) >= cpus
+                    len(leaves[k]) >= need
+                    and (sum(room[n] for n in leaves[k]) >= cpus or not self.holds_since(23_02_00))
                     for k in (i, best)
                 ]
-                if used[i] != used[best]:
-                    better = used[i]
+                if used[i] or used[best]:
+                    # Those that it has nodes of already, in order.
+                    better = used[i] and not used[best]
                 elif enough[0] != enough[1]:
                     better = enough[0]
                 else:
@@ -385,11 +424,19 @@ class Reference(Release):
         return given
 
     def _choose_by_load(self, request, room, free):
-        """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+        """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first.
+
+        A job that is spread takes them in order.
+        """
         need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
         chosen, spare = [], request.wanted_nodes - request.least_nodes
         order = sorted(
-            room, key=lambda n: (self.weight(n), -Fraction(free.cpus[n], self.cluster.nodes[n].cpus), n)
+            room,
+            key=lambda n: (
+                self.weight(n),
+                0 if request.spread else -Fraction(free.cpus[n], self.cluster.nodes[n].cpus),
+                n,
+            ),
         )
         for node in order:
             if (need > 0 or cpus > 0) and most > 0:
@@ -445,7 +492,7 @@ class Reference(Release):
             runs.remove((best[0], run))
         return chosen if need <= spare and cpus <= 0 else None
 
-    def share(self, free, job, partition, nodes, now):
+    def share(self, free, job, partition, nodes, now, limit=None):
         """Return a job's parts of the nodes chosen: tasks go round the nodes, one at a time."""
         request, p = self.requests[job], self.cluster.partitions[partition]
         whole = request.exclusive or p.exclusive
@@ -457,6 +504,8 @@ class Reference(Release):
             if request.tasks_per_node:
                 room = [min(cpus, request.cpus_per_node) for cpus in room]
             left, each = request.tasks, request.cpus_per_task
+            if not self.holds_since(24_11_01):
+                left = max(left, len(nodes) * request.tasks_per_node)
             threads = [self.cluster.nodes[n].threads for n in nodes]
 
             def give(i, tasks):
@@ -483,9 +532,10 @@ class Reference(Release):
         cores = (
             [self.cores_of(free, *part) for part in zip(nodes, cpus, strict=True)] if self.suspending else ()
         )
+        limit = request.limit_in(p) if limit is None else limit
         return Running(
             job, tuple(nodes), tuple(cpus), tuple(memory), request.gpus, mask_of(nodes), now,
-            now + request.limit_in(p), partition, tuple(cores),
+            now + limit, partition, limit, tuple(cores),
         )  # fmt: skip
 
     def held(self, request, node, cpus):
@@ -622,7 +672,11 @@ class Reference(Release):
 
     def part_on(self, job, partition, nodes, now, evenly=False):
         """Return a job's part of the nodes on which it is known to have started, all nodes alike or as chosen."""
-        free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
+        # Which switch comes first may depend on nodes that were not chosen.
+        avail = self.available & self.part_nodes[partition] & ~self.completing
+        free, chosen = self.fit(self.free, self.running, job, partition, avail, now)
+        if evenly or chosen != nodes:
+            free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
         if evenly:
             self.most_of = {}
         return self.share(self.free if chosen is None else free, job, partition, nodes, now)
@@ -741,8 +795,7 @@ class Reference(Release):
         total = 0
         for part in self.running.values():
             if any((key, of) == limit[:2] for limit in self.limits[part.job, part.partition]):
-                limit = self.requests[part.job].limit_in(self.cluster.partitions[part.partition])
-                left = max(0, limit - max(0, self.ticked - part.start))
+                left = max(0, part.limit - max(0, self.ticked - part.start))
                 total += self.amounts(part)[of.removesuffix(" minutes")] * left / 60
         return total
 
@@ -759,7 +812,7 @@ class Reference(Release):
         counts = self.requests[job].licence_counts
         return any(self.licences[name] + count > there_are.get(name, 0) for name, count in counts.items())
 
-    def too_much(self, job, partition, part=None, planned=()):
+    def too_much(self, job, partition, part=None, planned=(), limit=None):
         """Tell whether a job would take too much of a resource, by what it asks for or by what it got.
 
         A node that others under a limit have already counts once: one that it got, of its list or, by later
@@ -777,7 +830,8 @@ class Reference(Release):
             planned if self.holds_since(24_11_04) else ()
         )
         asked["billing"] = self.billing(partition, asked)
-        amounts = self.amounts(part) if part else with_minutes(asked, r.limit_in(p))
+        limit = r.limit_in(p) if limit is None else limit
+        amounts = self.amounts(part) if part else with_minutes(asked, limit)
         for key, of, most in self.limits[job, partition]:
             used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
             if of == "node":
@@ -797,7 +851,7 @@ class Reference(Release):
             "gres/gpu": part.gpus * len(part.nodes),
         }
         amounts["billing"] = self.billing(part.partition, amounts)
-        return with_minutes(amounts, part.end - part.start)
+        return with_minutes(amounts, part.limit)
 
     def billing(self, partition, amounts):
         """Return the whole number that limits on billing count."""
@@ -817,10 +871,28 @@ class Reference(Release):
 
     # The main pass
 
+    def cancels(self, job, now):
+        """Tell whether a job could not end by its deadline any more, and so is cancelled."""
+        request = self.requests[job]
+        late = bool(request.deadline) and now + request.least_time > request.deadline
+        if late:
+            self.late.append(job)
+        return late
+
+    def until_deadline(self, job, partition, now):
+        """Return the limit asked for, cut at the job's deadline in whole minutes."""
+        request = self.requests[job]
+        limit = request.limit_in(self.cluster.partitions[partition])
+        return min(limit, (request.deadline - now) // 60 * 60) if request.deadline else limit
+
     def main_pass(self, queue, now, depth=math.inf):
         """Start what can start, in order, until a partition is blocked; return the parts begun."""
         avail, failed, begun, started, rejected, count = self.available, set(), [], set(), set(), 0
-        self.preempted, self.warned = [], []
+        self.preempted, self.warned, self.late = [], [], []
+        if depth >= 1 << 60 and self.holds_since(23_11_04):
+            for record in queue:
+                if record.job not in started and self.cancels(record.job, now):
+                    started.add(record.job)
         for record in queue:
             job, partition = record.job, record.partition
             request = self.requests[job]
@@ -834,6 +906,10 @@ class Reference(Release):
             if partition in failed:
                 avail &= ~nodes
                 continue
+            if self.cancels(job, now):
+                started.add(job)
+                continue
+            limit = self.until_deadline(job, partition, now)
             usable = avail & nodes
             chosen, held, tested = None, self.too_many(job, partition), False
             if not held and usable.bit_count() >= self.asked_nodes(request):
@@ -841,15 +917,15 @@ class Reference(Release):
                 if held:
                     tested = False
             if tested:
-                usable &= self.unreserved(now, request.limit_in(self.cluster.partitions[partition]))
+                usable &= self.unreserved(now, limit)
                 free, chosen = self.place_now(job, partition, usable & ~self.completing, now)
                 # Its nodes may be drained, reserved or taken out: it blocks nobody.
                 held = chosen is None and not self._could_run(job, partition, usable)
             if chosen is not None:
-                part = self.share(free, job, partition, chosen, now)
+                part = self.share(free, job, partition, chosen, now, limit)
                 held = self.too_much(job, partition, part)
             elif not held:
-                held = self.too_much(job, partition)
+                held = self.too_much(job, partition, limit=limit)
             if chosen is not None and not held:
                 self.begin(part)
                 begun.append(part)
@@ -878,7 +954,7 @@ class Reference(Release):
 
     def _could_run(self, job, partition, avail):
         """Tell whether a job could start on some nodes, were they empty."""
-        return self.place(self.empty, job, partition, avail) is not None
+        return self.place(self.empty, job, partition, avail, waits=False) is not None
 
     # The backfill pass
 
@@ -895,7 +971,7 @@ class Reference(Release):
             first, last = self.grid_before(first), self.grid_before(last)
         slots = [[first, last, self.available]]
         self.slots_made = 1
-        self.preempted, self.warned = [], []
+        self.preempted, self.warned, self.late = [], [], []
         begun, plans, tested, looked = [], [], 0, {}
         started, rejected, planned = set(), set(), {}
         for record in queue:
@@ -913,6 +989,9 @@ class Reference(Release):
             if self.too_many(job, record.partition) or self.lacks_licences(job):
                 if request.array:
                     rejected.add(array)
+                continue
+            if self.cancels(job, now):
+                started.add(job)
                 continue
             before = len(plans)
             counted, part = self._plan(record, slots, now, plans)
@@ -938,7 +1017,7 @@ class Reference(Release):
         dated = self.holds_since(24_11_00)
         job, partition = record.job, record.partition
         request = self.requests[job]
-        limit = request.limit_in(self.cluster.partitions[partition])
+        limit = request.planned_limit_in(self.cluster.partitions[partition])
         most = clocks.bf_job_part_count_reserve
         mine = sum(plan.partition == partition and plan.reserved for plan in plans)
         now_only = self.reserves_nothing(record, now) or 0 < most <= mine
@@ -993,10 +1072,12 @@ class Reference(Release):
                 start, later = now + 1, 0
             if start <= now:
                 free, nodes = self.place_now(job, partition, usable & ~self.completing, now)
-                part = nodes and self.share(free, job, partition, nodes, now)
-                if self.too_much(job, partition, part):
+                part = nodes and self.share(free, job, partition, nodes, now, limit)
+                if self.too_much(job, partition, part, limit=limit):
                     return counted, None
                 if part:
+                    part.limit = self.longest_limit(part, slots, now)
+                    part.end = now + part.limit
                     self.begin(part)
                     return counted, part
                 # Others must go first; the nodes are reserved meanwhile.
@@ -1015,7 +1096,7 @@ class Reference(Release):
                 # Without progress 22.05 would try the same until its time is up; later releases go on like this.
                 begin = start if start > begin else start + resolution
                 continue
-            if self.too_much(job, partition, planned=chosen):
+            if self.too_much(job, partition, planned=chosen, limit=limit):
                 return counted, None
             plans.append(Plan(job, partition, start, high, mask))
             if self.slots_made < (clocks.bf_node_space_size or clocks.bf_max_job_test):
@@ -1023,6 +1104,20 @@ class Reference(Release):
             else:
                 self.slots_made = math.inf
             return counted, None
+
+    def longest_limit(self, part, slots, now):
+        """Return the limit of a job that backfill starts: until plans and reservations of its nodes begin.
+
+        Before 25.05.3 a job without a deadline gets the shortest that it allows.
+        """
+        request, full = self.requests[part.job], self.until_deadline(part.job, part.partition, now)
+        if not request.time_min or (not request.deadline and not self.holds_since(25_05_03)):
+            return part.limit if request.time_min else full
+        taken = [begin for begin, _, nodes in slots if part.mask & ~nodes]
+        taken += [begin for begin, _, nodes in self.reserved if part.mask & nodes]
+        left = [(begin - now) // 60 * 60 for begin in taken if now < begin < now + full]
+        asked = request.limit_in(self.cluster.partitions[part.partition])
+        return max(min([full, *left]), min(request.time_min, asked))
 
     def will_run(self, job, partition, avail, now, now_only=False, begin=None, later=0):
         """Return when and where a job could start if running jobs end at their limits; None if never.
@@ -1497,6 +1592,10 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         """Note who had to go in a pass."""
         nonlocal direct, touched, requeued
         follow_suspensions()
+        for job in state.late:
+            waiting.remove(job)
+            schedule[job], succeeded[job] = (now, now, ()), False
+            release()
         for part in state.warned:
             job, overdue = part.job, max(part.end, now + 1)
             ends[job] = min(ends[job], overdue + (phases.timeout - overdue) % 30)
@@ -1587,14 +1686,21 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             if now >= direct:
                 direct, touched = math.inf, True
             begun = state.main_pass(queue(), now, math.inf if full else clocks.default_queue_depth)
-            touched = touched or bool(begun)
+            touched = touched or bool(begun or state.late)
             for part in begun:
                 waiting.remove(part.job)
                 note(part)
             follow_pass()
             # Nothing will ever change again where limits hold what is left.
             ended = submitted == len(order) and not state.running and not back and all(e < now for e in edges)
-            if full and not begun and ended and direct == math.inf and not (touched and cluster.backfill):
+            if (
+                full
+                and not begun
+                and not state.late
+                and ended
+                and direct == math.inf
+                and not (touched and cluster.backfill)
+            ):
                 break
         if cluster.backfill and touched and now >= next_backfill and (waiting or state.running):
             begun, _ = state.backfill_pass(queue(), now)
@@ -1602,7 +1708,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
                 waiting.remove(part.job)
                 note(part)
             follow_pass()
-            touched, next_backfill = bool(begun), now + clocks.bf_interval
+            touched, next_backfill = bool(begun or state.late), now + clocks.bf_interval
         if len(succeeded) > ended_before:
             circles = 0
         elif requeued > requeued_before:

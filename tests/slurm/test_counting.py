@@ -121,6 +121,8 @@ def logs(draw):
                 features=draw(st.sampled_from([(), (), (), ("big",)])),
                 gpus=int(nodes <= 2 and draw(st.booleans())),
                 exclusive=draw(st.sampled_from([False, False, False, True])),
+                switches=draw(st.sampled_from([0, 0, 0, 3])),
+                time_min=draw(st.sampled_from([0, 0, 0, 60])),
             )
         )
     return requests

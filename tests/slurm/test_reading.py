@@ -444,6 +444,7 @@ LINES = {
         "contiguous": True,
         "memory": 2000,
     },
+    "sbatch --switches=2@1:30 --spread-job run.sh": {"switches": 2, "switch_wait": 90, "spread": True},
     "sbatch --exclusive=user --nodelist=n9 -L k run.sh": {"node_list": (), "licences": ()},
     "sbatch --nodelist=n[1- run.sh": {"node_list": ()},
 }

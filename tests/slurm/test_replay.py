@@ -145,6 +145,7 @@ def clusters(draw):
         bf_min_prio_reserve=draw(st.sampled_from([0, 0, 350])),
         bf_window_linear=draw(st.sampled_from([0, 40])),
         default_queue_depth=draw(st.sampled_from([1, 100])),
+        max_switch_wait=draw(st.sampled_from([0, 300])),
     )
     threads, one_task = draw(st.sampled_from([(1, False), (1, False), (2, False), (2, True), (4, True)]))
     records = draw(st.sampled_from([(0, 0, 0, 0, 0), (0, 1, 2, 2, 1)]))
@@ -179,7 +180,7 @@ KINDS = st.sampled_from(["afterok", "afterany", "afternotok"])
 
 @st.composite
 def logs(draw):
-    requests = []
+    requests, spread = [], draw(st.sampled_from([False, False, False, True]))
     for number in range(1, draw(st.integers(1, 14)) + 1):
         partitions = draw(st.sampled_from([("all",), ("all",), ("few", "all"), ("all", "few")]))
         account, user = draw(st.sampled_from(list(ACCOUNTS.users)))
@@ -216,6 +217,11 @@ def logs(draw):
                 cpus_per_task=draw(st.sampled_from([1, 1, 2, 3])) if shape[0] < 4 else 1,
                 threads=draw(st.sampled_from([0, 0, 1])),
                 contiguous=draw(st.sampled_from([False, False, True])),
+                spread=spread and draw(st.booleans()),
+                switches=draw(st.sampled_from([0, 0, 0, 1, 2])),
+                switch_wait=draw(st.sampled_from([40, 500])),
+                time_min=draw(st.sampled_from([0, 0, 0, 60, 150])),
+                deadline=draw(st.sampled_from([0, 0, 0, 500, 1200])),
             )
         )
     # Some jobs become arrays of up to four tasks.
@@ -775,3 +781,85 @@ def test_the_least_loaded_node_is_taken_first(least_loaded: bool, second: tuple[
     cluster = replace(cluster_of(), least_loaded=least_loaded)
     result = replay(cluster, [request(k, 0, 100, 120, 1) for k in (1, 2)])
     assert tuple(result.nodes[1]) == second
+
+
+#: Two switches of two nodes, of which a long job has one each; another node has none.
+PAIRS = SlurmCluster(
+    tuple(Node(f"n{k}", 4, 800, {}, frozenset(), 1) for k in range(4)),
+    {"all": Partition("all", (0, 1, 2, 3))},
+    ((0, 1), (2, 3)),
+    clocks=Clocks(bf_interval=20, bf_resolution=20),
+)
+
+
+def asked(number, submit, run, limit, nodes=1, **options):
+    """Return a request for whole nodes of `PAIRS`."""
+    size = {"tasks": 4 * nodes, "tasks_per_node": 4, "nodes": nodes, "most_nodes": nodes}
+    return Request(number, submit, run, limit, partitions=("all",), **(size | options))
+
+
+def schedule_of(requests, **changes):
+    """Return the starts, ends and nodes of jobs on `PAIRS` with changes; kernel and twin must agree."""
+    cluster = replace(PAIRS, **changes)
+    result, twin = replay(cluster, requests), reference_replay(cluster, requests, Phases())
+    own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
+    assert own == [twin[job] for job in range(len(requests))]
+    return own
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11.5", "26.05"])
+def test_a_job_waits_for_as_few_switches_as_it_asks_for(version):
+    busy = [asked(k, 0, 900, 900, node_list=(node,)) for k, node in ((1, "n0"), (2, "n2"))]
+
+    def start_with(wait=300, most=600, **options):
+        clocks = replace(PAIRS.clocks, max_switch_wait=most)
+        wide = asked(3, 0, 60, 60, 2, switch_wait=wait, **options)
+        return schedule_of([*busy, wide], version=version, clocks=clocks)[2]
+
+    assert start_with()[0] == 0
+    assert start_with(switches=2)[0] == 0
+    assert 300 <= start_with(switches=1)[0] < 360
+    assert 120 <= start_with(most=120, switches=1)[0] < 180
+    # In time a switch is free.
+    assert start_with(wait=6000, most=6000, switches=1)[0] >= 900
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"), [("22.05", 120), ("24.11.5", 120), ("25.05.3", 240), ("26.05", 240)]
+)
+def test_backfill_shortens_a_time_limit_that_may_be(version, limit):
+    # Job 2 has a plan for all nodes at 300 s. Job 3 fits in before it if it may end in two minutes; later
+    # releases give it the four that are left, and what runs longer is killed.
+    requests = [asked(1, 0, 300, 300, 2), asked(2, 1, 60, 60, 4), asked(3, 2, 900, 600, 1)]
+    assert schedule_of(requests, version=version)[2][0] > 300
+    start, end, _ = schedule_of([*requests[:2], replace(requests[2], time_min=120)], version=version)[2]
+    assert start < 60
+    assert start + limit <= end < start + limit + 30
+
+
+def test_a_job_that_could_not_end_by_its_deadline_is_cancelled():
+    requests = [
+        asked(1, 0, 300, 300, 4),
+        asked(2, 1, 60, 120, 4),
+        asked(3, 2, 60, 60, after=(("afternotok", 2),)),
+    ]
+    for version in ("22.05", "24.11.5"):
+        late = replace(requests[1], deadline=400)
+        in_time = replace(requests[1], deadline=600)
+        _, (start, end, nodes), (after, _, _) = schedule_of([requests[0], late, requests[2]], version=version)
+        assert (280 < start <= 360, end - start, nodes) == (True, 0, ())
+        assert start <= after < start + 70
+        assert schedule_of([requests[0], in_time], version=version)[1][1] <= 600
+    # With --time-min its limit is what is left.
+    short = replace(requests[1], deadline=400, time_min=60, run_time=900)
+    start, end, _ = schedule_of([requests[0], short])[1]
+    assert (start < 340, end <= 430) == (True, True)
+
+
+def test_a_job_is_spread_over_as_many_nodes_as_it_has_tasks():
+    size = {"tasks": 3, "tasks_per_node": 0, "nodes": 1, "most_nodes": 0}
+    for version in ("22.05", "24.11.5"):
+        assert schedule_of([asked(1, 0, 60, 60, **size)], version=version)[0][2] == (0,)
+        assert schedule_of([asked(1, 0, 60, 60, spread=True, **size)], version=version)[0][2] == (0, 1, 2)
+    with pytest.raises(WorkloadError, match="the rules of --spread-job"):
+        replay(replace(PAIRS, version="25.05"), [asked(1, 0, 60, 60, spread=True)])

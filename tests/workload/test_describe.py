@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 import zoneinfo
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
 from gridtune.workload import Workload
@@ -21,8 +18,6 @@ from gridtune.workload.describe import (
     describe_workload,
     offered_load,
 )
-from gridtune.workload.figure import _busy_processor_seconds, plot_workload
-from gridtune.workload.generators import generate_workload
 
 
 def small(**changes: Any) -> Workload:
@@ -126,51 +121,6 @@ def test_clocks_of_other_headers(header: dict[str, tuple[str, ...]], clock: str,
     workload = Workload({"submit_time": np.array([0]), "run_time": np.array([1])}, header=header)
     name, hours, _ = workload.local_clock()
     assert (name, hours[0]) == (clock, hour)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40), st.integers(1, 9)), min_size=1, max_size=12),
-    st.lists(st.integers(-10, 120), min_size=2, max_size=6, unique=True),
-)
-def test_busy_time_against_a_count_of_seconds(jobs: list[tuple[int, int, int]], edges: list[int]) -> None:
-    start, run, size = np.array(jobs, dtype=np.int64).T
-    bounds = np.array(sorted(edges))
-    busy = dict.fromkeys(range(-10, 121), 0)
-    for begin, length, width in jobs:
-        for second in range(begin, begin + length):
-            busy[second] = busy.get(second, 0) + width
-    expected = [sum(busy[second] for second in range(a, b)) for a, b in itertools.pairwise(bounds)]
-    assert _busy_processor_seconds(start, run, size, bounds).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "workload",
-    [
-        small(),
-        small().take(slice(0, 1)),
-        small(columns={"run_time": [-1] * 4, "requested_time": [-1] * 4}),
-        small(columns={"requested_processors": [1] * 4}, machine=None),
-        generate_workload("lublin", jobs=300, seed=1, processors=100),
-    ],
-    ids=["small", "one", "empty-handed", "serial", "lublin"],
-)
-def test_plots_are_drawn(workload: Workload, tmp_path: Path) -> None:
-    from matplotlib.image import imread  # noqa: PLC0415
-
-    target = tmp_path / "new" / "page.png"
-    plot_workload(workload, target)
-    picture = imread(target)
-    assert picture.shape[0] > 900
-    assert picture.shape[1] > 1200
-    assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.9
-
-
-def test_other_picture_formats(tmp_path: Path) -> None:
-    plot_workload(small(), tmp_path / "page.svg")
-    assert "<svg" in (tmp_path / "page.svg").read_text(encoding="utf-8")
-    with pytest.raises(WorkloadError, match="no picture format 'doc'"):
-        plot_workload(small(), tmp_path / "page.doc")
-    assert not (tmp_path / "page.doc").exists()
 
 
 @pytest.mark.real_traces

@@ -13,14 +13,19 @@ from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
 
 #: What a decision minimizes, summed over the jobs of the window, with w, r and p of a job, its wait, walltime
-#: and processors: w + r; p r (w + r); √(p / r) (w + r)², r at least a minute; p (w + r)².
-OBJECTIVES = ("wait", "area", "balanced", "safe")
+#: and processors: w + r; p r (w + r); √(p / r) (w + r)², r at least a minute; p (w + r)²; and `index`,
+#: (1 / (r S) + p r / A + 1 / W) (w + r)², r at least a minute in the first term, where S, A and W are the
+#: sums of (w + r) / r, p r (w + r) and w + r over the window, at the decision.
+OBJECTIVES = ("wait", "area", "balanced", "safe", "index")
 #: The orders that are played forward, unless others are named.
 PORTFOLIO = (
     *("saf", "walltime / processors", "sjf", "fcfs", "f1", "f4", "wfp3", "unicef", "xfactor", "widest"),
 )
 #: How long jobs are played: as long as they request, or as the predictor says.
 DURATIONS = ("walltime", "predicted")
+#: The jobs of the window: half by the portfolio's first order and half the oldest, or by each order some.
+WINDOWS = ("oldest", "orders")
+_CHOICES = {"objective": OBJECTIVES, "durations": DURATIONS, "window_by": WINDOWS}
 #: The most orders of a portfolio.
 MOST_ORDERS = 16
 
@@ -39,8 +44,14 @@ class Rollout:
     objective
         One of `OBJECTIVES`.
     window
-        So many waiting jobs are played, at least 2. Of a longer queue these are the first by the first order
-        of the portfolio, half of them, and those that have waited longest. The others follow behind.
+        So many waiting jobs are played, at least 2. The others follow behind.
+    window_by
+        One of `WINDOWS`, for a queue that is longer. `orders` takes as many by each order of the portfolio.
+    backlog
+        The guard, if there is one, is at least this percentage of the time that the machine needs for all
+        that waits and runs, as requested.
+    arrivals
+        The cost has so many more jobs, average ones of the window, that start with its last: jobs to come.
     moves
         So many changes of the best order are tried too; see `improve_order`.
     durations
@@ -52,6 +63,9 @@ class Rollout:
     window: int = 64
     moves: int = 0
     durations: str = "walltime"
+    window_by: str = "oldest"
+    backlog: int = 0
+    arrivals: int = 0
 
     name: ClassVar[str] = ROLLOUT
     description: ClassVar[str] = "Plays several orders forward in every pass and uses the best."
@@ -61,26 +75,19 @@ class Rollout:
     def __post_init__(self) -> None:
         if not 1 <= len(self.portfolio) <= MOST_ORDERS:
             raise PolicyError(f"a portfolio has 1 to {MOST_ORDERS} orders, but got {len(self.portfolio)}")
-        if self.objective not in OBJECTIVES:
-            hint = name_hint(self.objective, OBJECTIVES)
-            raise PolicyError(f"rollouts have no objective {self.objective!r}", hint=hint)
-        if self.durations not in DURATIONS:
-            hint = name_hint(self.durations, DURATIONS)
-            raise PolicyError(f"rollouts have no durations {self.durations!r}", hint=hint)
-        require_number(self.window, "window", whole=True, least=2, error=PolicyError)
-        require_number(self.moves, "moves", whole=True, least=0, error=PolicyError)
+        for key, known in _CHOICES.items():
+            value = getattr(self, key)
+            if value not in known:
+                hint = name_hint(value, known)
+                raise PolicyError(f"rollouts have no {key} {value!r}", hint=hint)
+        for key, least in (("window", 2), ("moves", 0), ("backlog", 0), ("arrivals", 0)):
+            require_number(getattr(self, key), key, whole=True, least=least, error=PolicyError)
 
     @property
     def parameters(self) -> dict[str, str | int]:
         """The parameters as `get_order` reads them."""
         orders = " | ".join(order.label for order in self.portfolio)
-        return {
-            "portfolio": orders,
-            "objective": self.objective,
-            "window": self.window,
-            "moves": self.moves,
-            "durations": self.durations,
-        }
+        return {"portfolio": orders, **{key: getattr(self, key) for key in _PARAMETERS[1:]}}
 
     @property
     def label(self) -> str:
@@ -141,7 +148,7 @@ def get_order(
             raise PolicyError(f"a rollout has no parameter {key!r}", hint=hint)
         if key == "portfolio":
             options[key] = tuple(get_queue_order(text, coefficients) for text in _split(value, "|"))
-        elif key in ("objective", "durations"):
+        elif key in _CHOICES:
             options[key] = value
         elif value.isdecimal():
             options[key] = int(value)

@@ -18,23 +18,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
-from gridtune.batch.policies.rollout import MOST_ORDERS, OBJECTIVES, Rollout
+from gridtune.batch.policies.rollout import MOST_ORDERS, OBJECTIVES, WINDOWS, Rollout
 from gridtune.batch.simulator.nodes import NEVER
 from gridtune.batch.simulator.rows import sort_rows
 from gridtune.batch.simulator.scores import ScoreInputs, compile_score, score_jobs
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
-_WAIT, _AREA, _BALANCED, _SAFE = range(len(OBJECTIVES))
+_WAIT, _AREA, _BALANCED, _SAFE, _INDEX = range(len(OBJECTIVES))
 #: Orders whose costs differ by less than this fraction are equally good: sums differ by rounding.
 _EQUAL = 1e-9
 #: Local search moves jobs within the first so many places, and others to the first place.
 _HEAD = 8
 
 #: Jobs in the window; how many of them, at its front, a guard keeps where they are; expected ends; free
-#: processors; the best order's cost.
+#: processors; the best order's cost, and the cost of a second until the last job starts.
 _WINDOW_STATE = np.dtype(
-    [(name, np.int64) for name in ("count", "guarded", "ends", "free")] + [("cost", np.float64)]
+    [(name, np.int64) for name in ("count", "guarded", "ends", "free")]
+    + [(name, np.float64) for name in ("cost", "delay")]
 )
 
 
@@ -102,8 +103,15 @@ def note_predicted(window, running, free, start, predicted, now):
 
 
 @kernel()
-def _set_costs(window, objective, submit, now):
+def _set_costs(window, objective, arrivals, submit, now):
     """Set what each job of the window costs, and begin without a best order."""
+    window.state.delay = slowdowns = areas = responses = 0.0
+    for place in range(window.state.count if objective == _INDEX else 0):
+        width, length = float(window.width[place]), float(window.length[place])
+        age = float(now - submit[window.job[place]]) + length
+        slowdowns += age / max(length, 60.0)
+        areas += width * length * age
+        responses += age
     for place in range(window.state.count):
         width, length = float(window.width[place]), float(window.length[place])
         age = float(now - submit[window.job[place]]) + length
@@ -114,11 +122,14 @@ def _set_costs(window, objective, submit, now):
             weight = math.sqrt(width / max(length, 60.0))
         elif objective == _SAFE:
             weight = width
+        elif objective == _INDEX:
+            weight = 1.0 / max(length, 60.0) / slowdowns + width * length / areas + 1.0 / responses
         if objective in (_WAIT, _AREA):
             window.c0[place], window.c1[place], window.c2[place] = weight * age, weight, 0.0
         else:
             window.c0[place], window.c1[place] = weight * age * age, 2.0 * weight * age
             window.c2[place] = weight
+        window.state.delay += arrivals * window.c1[place] / window.state.count
     window.state.cost = math.inf
 
 
@@ -194,7 +205,7 @@ def _cost_of(window, order, limit):
             rest0, rest1, rest2 = rest0 - c0[place], rest1 - c1[place], rest2 - c2[place]
             last, head = last + 1, head + 1
         if head == count:
-            return cost
+            return cost + window.state.delay * now
         shadow, spare = _reservation(window, width[queue[head]], free, now, base, first, last)
         while now < shadow:
             kept, narrowest = head + 1, NEVER
@@ -271,10 +282,9 @@ def _improve_order(window, moves):
             _move(window, source, first)
 
 
-#: Jobs that wait, orders, the window's size, the objective, moves, whether jobs run as long as predicted.
-_STATE = np.dtype(
-    [(name, np.int64) for name in ("length", "orders", "window", "objective", "moves", "predicted")]
-)
+#: Jobs that wait; orders; the policy's parameters, `predicted` and `by_orders` as flags; the guard given.
+_COUNTS = ("length", "orders", "window", "objective", "moves", "predicted")
+_STATE = np.dtype([(name, np.int64) for name in (*_COUNTS, "by_orders", "backlog", "arrivals", "guard")])
 
 
 class Waiting(NamedTuple):
@@ -311,9 +321,11 @@ def new_waiting(
         orders.append(order if formula is None else QueueOrder(order.name, formula, order.description))
     scores = [compile_score(order) for order in orders]
     objective, predicted = OBJECTIVES.index(policy.objective), policy.durations == "predicted"
-    state = (0, len(orders), policy.window, objective, policy.moves, predicted)
+    by_orders = policy.window_by == WINDOWS[1]
+    counts = (0, len(orders), policy.window, objective, policy.moves, predicted)
+    extras = (by_orders, policy.backlog, policy.arrivals, int(inputs.guard[0]))
     waiting = Waiting(
-        np.array(state, _STATE),
+        np.array(counts + extras, _STATE),
         tuple(scores + scores[:1] * (MOST_ORDERS - len(scores))),  # of one length: kernels are compiled once
         inputs,
         np.empty(jobs, np.int32),
@@ -338,21 +350,37 @@ def _sort_rows(waiting, order, jobs, count, now):
 
 
 @kernel()
-def _open_window(waiting, now):
-    """Take jobs into the window: all, or half of it by the first order and the oldest of the others."""
-    window, count, size = waiting.window, waiting.state.length, waiting.state.window
-    whole = count <= size
+def _extend_guard(waiting):
+    """Let the guard be as long as the backlog takes, so that a long one does not leave all jobs guarded."""
+    window, state, count = waiting.window, waiting.state, waiting.state.length
+    machine, work = window.state.free, 0.0
     for row in range(count):
-        waiting.chosen[row] = whole
-    if not whole:
-        _sort_rows(waiting, 0, waiting.job, count, now)
-        for rank in range(size // 2):
+        work += float(waiting.processors[row]) * float(waiting.walltime[row])
+    for place in range(window.state.ends):
+        machine += window.released[place]
+        work += float(window.released[place]) * float(window.end[place])
+    waiting.inputs.guard[0] = max(state.guard, np.int64(0.01 * state.backlog * work / max(machine, 1)))
+
+
+@kernel()
+def _open_window(waiting, now):
+    """Take jobs into the window: all, or some by each order, or half by the first and the oldest others."""
+    window, count, size = waiting.window, waiting.state.length, waiting.state.window
+    orders = waiting.state.orders if waiting.state.by_orders else 2  # the second are the oldest
+    for row in range(count):
+        waiting.chosen[row] = count <= size
+    taken = 0
+    for order in range(orders if count > size else 0):
+        rank = 0
+        if order == 0 or waiting.state.by_orders:
+            _sort_rows(waiting, order, waiting.job, count, now)
+        else:
+            for row in range(count):
+                waiting.row[row] = row
+        while taken < (order + 1) * size // orders:
+            taken += 0 if waiting.chosen[waiting.row[rank]] else 1
             waiting.chosen[waiting.row[rank]] = 1
-        row, left = 0, size - size // 2
-        while left > 0:
-            left -= 0 if waiting.chosen[row] else 1
-            waiting.chosen[row] = 1
-            row += 1
+            rank += 1
     guard, submit = waiting.inputs.guard[0], waiting.inputs.submit
     place = guarded = 0
     for row in range(count):
@@ -389,8 +417,10 @@ def _choose_order(waiting, now):
 def choose_sequence(waiting, now):
     """Sort the waiting jobs, those of the window first. The window must have the running jobs."""
     window, count = waiting.window, waiting.state.length
+    if waiting.state.backlog > 0 and waiting.state.guard < NEVER:
+        _extend_guard(waiting)
     _open_window(waiting, now)
-    _set_costs(window, waiting.state.objective, waiting.inputs.submit, now)
+    _set_costs(window, waiting.state.objective, waiting.state.arrivals, waiting.inputs.submit, now)
     order = _choose_order(waiting, now)
     place = window.state.count
     for rank in range(place):

@@ -436,7 +436,7 @@ def _pick_by_switch(world, need):
             if sizes[leaf] == 0:
                 continue
             better = best < 0 or used[leaf] > used[best]
-            if not better and used[leaf] == used[best]:
+            if not better and used[leaf] + used[best] == 0:
                 better = fits_better(sizes[leaf] >= need, sizes[leaf], sizes[best] >= need, sizes[best])
             if better:
                 best = leaf

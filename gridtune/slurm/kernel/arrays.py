@@ -93,7 +93,8 @@ class JobColumns(NamedTuple):
     `assoc` is the number of the account's user; `shown` the most processors that it sees on a node; `records`
     says where each job's records begin. `listed` and `barred` say where the bitmaps of the nodes that it must
     and must not have begin in `named`, -1 without one; `covered` is 1 if it needs no others than those.
-    `threads` are the most of a core that it uses; `charged` is 1 if it gets memory for whole cores.
+    `threads` are the most of a core that it uses; `charged` is 1 if it gets memory for whole cores. Until
+    `patience` it waits for as few `switches` as it asks for.
     """
 
     submit: IntArray
@@ -121,6 +122,12 @@ class JobColumns(NamedTuple):
     threads: IntArray
     charged: IntArray
     contiguous: IntArray
+    spread: IntArray
+    switches: IntArray
+    patience: IntArray
+    time_min: IntArray
+    least_time: IntArray
+    deadline: IntArray
     named: AnyArray
 
 
@@ -129,7 +136,8 @@ class Records(NamedTuple):
 
     `kind` is where the bitmaps of its nodes begin in `suits` and `able`: the partition's nodes that have the
     processors, the memory and the features, and those of them that have the GPUs too. `group` is the number
-    of the class that preemption knows, -1 without one.
+    of the class that preemption knows, -1 without one. `limit` is the time limit by which backfill looks for
+    a start, `full` the one asked for.
 
     `billing` has five numbers a record: what a processor, a MB, a node and a GPU add to the usage of its
     user, and the factor of its QOS.
@@ -144,6 +152,7 @@ class Records(NamedTuple):
     partition: IntArray
     tier: IntArray
     limit: IntArray
+    full: IntArray
     per_cpu: IntArray
     whole: IntArray
     fixed: FloatArray
@@ -282,11 +291,13 @@ class FreeColumns(NamedTuple):
 class Scratch(NamedTuple):
     """Room to work in: processors that each node can give, all idle ones, those left during a choice, and it.
 
+    `alone` are those of `room` or, where a choice looks at them, those if no processor were taken.
     `most` are those that a node chosen gives at most: so many were wanted when it was chosen. `charged` are
     the processors that memory is given for.
     """
 
     room: IntArray
+    alone: IntArray
     idle: IntArray
     left: IntArray
     most: IntArray
@@ -305,7 +316,7 @@ class Scratch(NamedTuple):
 class RunningJobs(NamedTuple):
     """Jobs that run or ran.
 
-    Of each job, (jobs,): its record, start (`NEVER` before it), the end by its limit and the real end; where
+    Of each job, (jobs,): its record, start (`NEVER` before it), limit, the end by it and the real end; where
     its parts of nodes begin in `node`, `cpus` and `memory`, and how many they are.
 
     `by_limit` and `by_end` have the jobs that run, in the order of either end.
@@ -313,6 +324,7 @@ class RunningJobs(NamedTuple):
 
     record: IntArray
     start: IntArray
+    limit: IntArray
     limit_end: IntArray
     real_end: IntArray
     begin: IntArray

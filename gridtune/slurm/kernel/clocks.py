@@ -177,7 +177,7 @@ def _resume(world, record, nodes, began, now):
     share(world, free, record, len(nodes))
     if world.rules.suspending:
         take_cores(world, world.suspension.free, len(nodes))
-    start_job(world, record, len(nodes), began, now)
+    start_job(world, record, len(nodes), began, now, world.records.full[record])
     given = 0
     for i in range(len(nodes)):
         given += scratch.cpus[i]

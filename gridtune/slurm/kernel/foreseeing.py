@@ -13,9 +13,8 @@ from gridtune.slurm.kernel.placing import (
     are_many,
     choose,
     has,
+    measure_node,
     measure_room,
-    note_gpus,
-    room_of,
     share,
 )
 from gridtune.slurm.kernel.preempting import fit, free_of_preemptable, goes, is_candidate, leave_to
@@ -177,7 +176,7 @@ def _may_do(world, record):
 def _take_away(world, record, avail, other):
     """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
     running, records, later, state = world.running, world.records, world.later, world.state
-    room, gpus = world.scratch.room, world.jobs.gpus[records.job[record]]
+    room = world.scratch.room
     if world.rules.suspending:
         world.suspension.gone[other] = state.tests
     for k in range(running.begin[other], running.begin[other] + running.parts[other]):
@@ -190,13 +189,10 @@ def _take_away(world, record, avail, other):
         later.gpus[node] += world.jobs.gpus[other]
         if has(avail, 0, node) and has(records.able, records.kind[record], node):
             before = room[node]
-            room[node] = room_of(world, later, record, node)
+            measure_node(world, later, record, node)
             state.room_cpus += room[node] - before
             state.room_most = max(state.room_most, room[node])
-            if room[node] > 0:
-                state.room_nodes += before == 0
-                if gpus > 0:
-                    note_gpus(world, later, node)
+            state.room_nodes += room[node] > 0 and before == 0
 
 
 @kernel()

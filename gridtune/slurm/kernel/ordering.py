@@ -99,7 +99,7 @@ def new_ordering(
     width = np.array([request.cpus for request in requests], np.int64)[job]
     unknown: IntArray = np.zeros(len(job), np.int64)
     facts = Facts(unknown, unknown, unknown, unknown, np.zeros(len(job)))
-    inputs = score_inputs(submit - origin, records.limit[scored], width, facts, 0.0, guard)
+    inputs = score_inputs(submit - origin, records.full[scored], width, facts, 0.0, guard)
     ahead: _Lookahead | None = None
     orders: Sequence[QueueOrder] = ()
     if isinstance(order, Rollout):
@@ -180,7 +180,7 @@ def _note_running(ahead, now):
 def _rank_jobs(ahead, ranks, count, now, origin):
     """Write, for each of the first `count` records of the queue, the place of its job in the best order."""
     world, waiting = ahead.world, ahead.waiting
-    records, limit, total, length = world.jobs.records, world.records.limit, _note_running(ahead, now), 0
+    records, limit, total, length = world.jobs.records, world.records.full, _note_running(ahead, now), 0
     for position in range(count):
         job = world.records.job[world.order[position]]
         if records[job] == world.order[position]:

@@ -27,7 +27,7 @@ from gridtune.slurm.kernel.preempting import (
     fit,
     take_cores,
 )
-from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
+from gridtune.slurm.kernel.running import NEVER, preempt, start_job, too_many, too_much
 from gridtune.slurm.kernel.table import (
     common_nodes,
     first_slot,
@@ -37,7 +37,14 @@ from gridtune.slurm.kernel.table import (
     overlaps,
     reserve,
 )
-from gridtune.slurm.versions import ARRAY_PLANS, DATED_TESTS, FRESH_WEIGHTS, SHOWN_CPUS
+from gridtune.slurm.versions import (
+    ARRAY_PLANS,
+    DATED_TESTS,
+    FRESH_WEIGHTS,
+    LONGEST_LIMITS,
+    PURGED_LATE,
+    SHOWN_CPUS,
+)
 
 #: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
 _FULL = 1 << 40
@@ -126,6 +133,25 @@ def _reserves_nothing(world, record, now):
 
 
 @kernel()
+def _limit_until(world, record, now):
+    """Return the time limit asked for, cut at the job's deadline in whole minutes.
+
+    A job that could not end by then any more is cancelled: -1.
+    """
+    running, state, job = world.running, world.state, world.records.job[record]
+    left = world.jobs.deadline[job] - now
+    if left >= world.jobs.least_time[job]:
+        return min(world.records.full[record], left - left % 60)
+    world.waiting[job] = 0
+    running.record[job], running.parts[job] = record, 0
+    running.start[job] = running.real_end[job] = now
+    world.preemption.gone[state.gone] = job
+    state.gone += 1
+    state.started += 1
+    return -1
+
+
+@kernel()
 def main_pass(world, now, depth):
     """Start what can start, in order, until a partition is blocked."""
     avail, usable, records = world.avail, world.usable, world.records
@@ -135,6 +161,10 @@ def main_pass(world, now, depth):
     for partition in range(world.rules.partitions):
         world.failed[partition] = 0
     state.passes += 1
+    if depth == NEVER and world.rules.release >= PURGED_LATE:
+        for position in range(state.waiting):
+            if world.waiting[records.job[world.order[position]]]:
+                _limit_until(world, world.order[position], now)
     looked = 0
     for position in range(state.waiting):
         record = world.order[position]
@@ -145,6 +175,9 @@ def main_pass(world, now, depth):
             break
         looked += 1
         if world.failed[partition] == 0:
+            limit = _limit_until(world, record, now)
+            if limit < 0:
+                continue
             for w in range(words):
                 usable[w] = avail[w] & world.partitions[partition * words + w]
             count, held = 0, too_many(world, record, 0)
@@ -152,14 +185,14 @@ def main_pass(world, now, depth):
             if tested and too_many(world, record, -1):
                 tested, held = False, True
             if tested:
-                _drop_reserved(world, usable, now, records.limit[record])
+                _drop_reserved(world, usable, now, limit)
                 count = _choose_now(world, record, usable, now)
                 if count == 0:
                     measure_room(world, world.empty, record, usable)
-                    held = choose(world, job) == 0
-            held = held or too_much(world, record, count, 0)
+                    held = choose(world, job, False) == 0
+            held = held or too_much(world, record, count, 0, limit)
             if count > 0 and not held:
-                start_job(world, record, count, now, now)
+                start_job(world, record, count, now, now, limit)
                 continue
             if tested and not held:
                 _make_room(world, record, now)
@@ -253,6 +286,9 @@ def backfill_pass(world, now):
         if too_many(world, record, 0) or too_many(world, record, -1):
             _reject(world, record)
             continue
+        if _limit_until(world, record, now) < 0:
+            before += 1
+            continue
         planned = state.planned
         tested += _plan(world, record, now)
         if world.waiting[job]:
@@ -294,15 +330,17 @@ def _plan_from(world, record, form, now, now_only):
                 break
             begin = later
             continue
-        start = max(start, begin)
+        start, completing = max(start, begin), False
+        gather(world, count, world.picked)
+        for w in range(rules.words):
+            completing |= world.picked[w] & world.completing[w] != 0
         dated = rules.release >= DATED_TESTS and start > now
         if dated and start <= reach and not now_only:
-            gather(world, count, world.picked)
             low, high = _slice_ends(world, start, records.limit[record])
             if overlaps(world, low, high):
                 begin = start if start > begin else start + rules.bf_resolution
                 continue
-        if start <= now and _is_completing(world, count):
+        if start <= now and completing:
             start, later = now + 1, 0
         if start <= now:
             if _start_planned(world, record, count, now):
@@ -314,12 +352,11 @@ def _plan_from(world, record, form, now, now_only):
             begin = later
             continue
         low, high = _slice_ends(world, start, records.limit[record])
-        gather(world, count, world.picked)
         if not dated and start <= reach and overlaps(world, low, high):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
-        if start <= reach and too_much(world, record, 0, count):
+        if start <= reach and too_much(world, record, 0, count, records.limit[record]):
             return counted
         _keep_plan(world, record, start)
         world.failed[records.partition[record]] += int(start <= reach)
@@ -343,9 +380,9 @@ def _start_planned(world, record, count, now):
     for i in range(count):
         intended[i] = chosen[i]
     found = _choose_now(world, record, world.usable, now)
-    held = too_much(world, record, found, 0)
+    held = too_much(world, record, found, 0, world.records.limit[record])
     if found > 0 and not held:
-        start_job(world, record, found, now, now)
+        start_job(world, record, found, now, now, _longest_limit(world, record, found, now))
         state.epoch += 1
     if found > 0 or held:
         return True
@@ -354,6 +391,33 @@ def _start_planned(world, record, count, now):
     for i in range(count):
         chosen[i] = intended[i]
     return False
+
+
+@kernel()
+def _longest_limit(world, record, count, now):
+    """Return the time limit of a job that backfill starts on the nodes chosen, which may be shortened.
+
+    It ends before plans and reservations of its nodes begin, if they leave it as much as it needs.
+    """
+    slots, outages, words = world.slots, world.outages, world.rules.words
+    least = world.jobs.time_min[world.records.job[record]]
+    if world.records.limit[record] < world.records.full[record] and world.rules.release < LONGEST_LIMITS:
+        return world.records.limit[record]
+    limit = _limit_until(world, record, now)
+    if least == 0:
+        return limit
+    gather(world, count, world.picked)
+    for i in range(world.state.slots):
+        begin = slots.begin[i]
+        if now < begin < now + limit and overlaps(world, begin, begin + 1):
+            limit = (begin - now) // 60 * 60
+    for i in range(world.rules.outages):
+        begin, taken = outages.start[i], False
+        for w in range(words):
+            taken |= outages.nodes[i * words + w] & world.picked[w] != 0
+        if outages.planned[i] and taken and now < begin < now + limit:
+            limit = (begin - now) // 60 * 60
+    return max(limit, min(least, world.records.full[record]))
 
 
 @kernel(forceinline=True)
@@ -439,12 +503,3 @@ def _are_ever_many(world, record, now):
             return 1
         begin = later
     return 0
-
-
-@kernel()
-def _is_completing(world, count):
-    """Tell whether a node chosen had a job that was killed this second."""
-    completing = False
-    for i in range(count):
-        completing = completing or has(world.completing, 0, world.scratch.chosen[i])
-    return completing

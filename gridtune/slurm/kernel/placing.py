@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.versions import FIRST_NODE, SHOWN_CPUS
+from gridtune.slurm.versions import COUNTED_TASKS, FIRST_NODE, FREE_SWITCHES, SHOWN_CPUS, SWITCH_CPUS
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -101,27 +101,42 @@ def room_of(world, free, record, node):
 
 
 @kernel(forceinline=True)
-def note_gpus(world, free, node):
-    """Note a node's free GPUs: it goes before nodes with fewer. One that is completing stays heavy."""
-    near = world.nodes.near
-    near[node] = min(255, free.gpus[node]) - HEAVIER * (near[node] < 0)
+def _patience(world, job):
+    """Return 1 if a job still waits for few switches, 2 if it also looks at processors that others have."""
+    if world.jobs.switches[job] == 0 or world.state.clock >= world.jobs.patience[job]:
+        return 0
+    return 2 if world.rules.release < FREE_SWITCHES or world.rules.suspending else 1
+
+
+@kernel(forceinline=True)
+def measure_node(world, free, record, node):
+    """Write the processors that a node can give to a job into `scratch.room` and `scratch.alone`.
+
+    A job with GPUs prefers nodes with more free ones, from then on, but not those that are completing.
+    """
+    scratch, near, job = world.scratch, world.nodes.near, world.records.job[record]
+    scratch.room[node] = scratch.alone[node] = room_of(world, free, record, node)
+    if _patience(world, job) == 2 and not world.records.whole[record]:
+        kept, free.cpus[node] = free.cpus[node], world.nodes.cpus[node]
+        scratch.alone[node] = room_of(world, free, record, node)
+        free.cpus[node] = kept
+    if world.jobs.gpus[job] > 0 and scratch.alone[node] > 0:
+        near[node] = min(255, free.gpus[node]) - HEAVIER * (near[node] < 0)
 
 
 @kernel()
 def measure_room(world, free, record, nodes):
     """Write into `scratch.room` the processors that each node of a bitmap can give to a job."""
-    room, records = world.scratch.room, world.records
-    kind, gpus = records.kind[record], world.jobs.gpus[records.job[record]]
+    records = world.records
+    kind = records.kind[record]
     for node in range(world.rules.nodes):
-        room[node] = 0
+        world.scratch.room[node] = world.scratch.alone[node] = 0
     for w in range(world.rules.words):
         word, node = nodes[w] & records.able[kind + w], w * 64
         while word != 0:
             if word & _BIT != 0:
-                room[node] = room_of(world, free, record, node)
+                measure_node(world, free, record, node)
                 world.scratch.idle[node] = free.cpus[node]
-                if gpus > 0 and room[node] > 0:
-                    note_gpus(world, free, node)
             word >>= _BIT
             node += 1
 
@@ -136,16 +151,25 @@ def are_many(world, bitmap, enough):
 
 
 @kernel()
-def choose(world, job):
+def choose(world, job, waits=True):
     """Choose nodes by `scratch.room`; return how many `scratch.chosen` has, ascending; 0 if they do not do.
 
-    Where small nodes lead to a dead end, they are left out, the smallest first.
+    Where small nodes lead to a dead end, they are left out, the smallest first. A job that waits for a number
+    of switches gets none on more of them.
     """
+    patience = _patience(world, job) if waits else 0
+    if patience == 2 and _choose_among(world, job, world.scratch.alone, True) == 0:
+        return 0
+    return _choose_among(world, job, world.scratch.room, patience > 0)
+
+
+@kernel()
+def _choose_among(world, job, room, patient):
     nodes, jobs, scratch = world.nodes, world.jobs, world.scratch
     left, cpus = scratch.left, jobs.tasks[job] * jobs.cpus_per_task[job]
     count, total, largest, size = 0, 0, 0, world.rules.nodes
     for node in range(size):
-        left[node] = scratch.room[node]
+        left[node] = room[node]
         if left[node] > 0:
             count += 1
             total += left[node]
@@ -164,10 +188,16 @@ def choose(world, job):
         return _first_node(world, job, cpus)
     while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job, 0, size):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
-        if world.rules.least_loaded:
+        if world.rules.least_loaded or jobs.spread[job]:
             taken = _by_load(world, job, cpus, most)
         elif world.rules.leaves > 0 and not jobs.contiguous[job]:
-            taken = _by_switch(world, job, cpus, most)
+            need = jobs.wanted_nodes[job]
+            taken = _by_switch(world, job, need, cpus, most)
+            while patient and taken > 0 and _are_apart(world, job):
+                need -= 1
+                if need < jobs.least_nodes[job] or world.rules.release < SWITCH_CPUS:
+                    return 0
+                taken = _by_switch(world, job, need, cpus, most)
         else:
             taken = _by_order(world, job, cpus, most)
         if taken > 0:
@@ -183,6 +213,15 @@ def choose(world, job):
                 count -= 1
                 total -= smallest
     return 0
+
+
+@kernel()
+def _are_apart(world, job):
+    """Tell whether the nodes chosen have more switches than a job asks for."""
+    count = 0
+    for leaf in range(world.rules.leaves):
+        count += world.scratch.leaf_used[leaf]
+    return count > world.jobs.switches[job]
 
 
 @kernel(forceinline=True)
@@ -245,14 +284,13 @@ def fits_better(enough, size, best_enough, best_size):
 
 
 @kernel()
-def _by_switch(world, job, cpus, most):
+def _by_switch(world, job, need, cpus, most):
     """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
-    need = world.jobs.wanted_nodes[job]
     spare = need - world.jobs.least_nodes[job]
     nodes, scratch, size, leaves = world.nodes, world.scratch, world.rules.nodes, world.rules.leaves
     left, weight = scratch.left, scratch.weight
     leaf_nodes, leaf_cpus, used = scratch.leaf_nodes, scratch.leaf_cpus, scratch.leaf_used
-    taken, before, least = 0, -_HEAVIEST, 0
+    taken, before, least, old = 0, -_HEAVIEST, 0, world.rules.release < SWITCH_CPUS
     for leaf in range(leaves):
         used[leaf] = 0
     while True:
@@ -264,15 +302,18 @@ def _by_switch(world, job, cpus, most):
             return 0
         for leaf in range(leaves):
             leaf_nodes[leaf] = leaf_cpus[leaf] = 0
-        offered, offered_cpus = 0, 0
+        offered, offered_cpus, heavier = 0, 0, False
         for node in range(size):
+            heavier = heavier or (left[node] > 0 and weight[node] > least)
             if left[node] > 0 and weight[node] == least:
                 offered += 1
                 offered_cpus += left[node]
                 if nodes.leaf[node] >= 0:
                     leaf_nodes[nodes.leaf[node]] += 1
                     leaf_cpus[nodes.leaf[node]] += left[node]
-        if offered >= need - spare and offered_cpus >= cpus:
+        # Later releases look for as many as it asks for at most, while there are others.
+        asked = need if heavier and not old else need - spare
+        if offered >= asked and offered_cpus >= cpus:
             break
         # What is lighter does not do by itself and is taken whole.
         for node in range(size):
@@ -287,9 +328,10 @@ def _by_switch(world, job, cpus, most):
         for leaf in range(leaves):
             if leaf_nodes[leaf] == 0:
                 continue
-            enough = leaf_nodes[leaf] >= need - spare and leaf_cpus[leaf] >= cpus
+            enough = leaf_nodes[leaf] >= need and (leaf_cpus[leaf] >= cpus or old)
+            # Those that it has nodes of already come first, in order.
             better = best < 0 or used[leaf] > used[best]
-            if not better and used[leaf] == used[best]:
+            if not better and used[leaf] + used[best] == 0:
                 better = fits_better(enough, leaf_nodes[leaf], best_enough, leaf_nodes[best])
             if better:
                 best, best_enough = leaf, enough
@@ -354,7 +396,10 @@ def _by_order(world, job, cpus, most):
 
 @kernel()
 def _by_load(world, job, cpus, most):
-    """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+    """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first.
+
+    A job that is spread takes them in order.
+    """
     scratch, whole, need = world.scratch, world.nodes.cpus, world.jobs.wanted_nodes[job]
     spare, left, weight, idle = need - world.jobs.least_nodes[job], scratch.left, scratch.weight, scratch.idle
     taken = 0
@@ -364,6 +409,7 @@ def _by_load(world, job, cpus, most):
             if left[node] <= 0:
                 continue
             emptier = best >= 0 and idle[node] * whole[best] > idle[best] * whole[node]
+            emptier = emptier and not world.jobs.spread[job]
             if best < 0 or weight[node] < weight[best] or (weight[node] == weight[best] and emptier):
                 best = node
         if best < 0:
@@ -386,6 +432,8 @@ def share(world, free, record, count):
     nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
     job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
     left, each = jobs.tasks[job], jobs.cpus_per_task[job]
+    if world.rules.release < COUNTED_TASKS:
+        left = max(left, count * jobs.tasks_per_node[job])
     for i in range(count):
         cpus[i] = nodes.cpus[chosen[i]] if records.whole[record] else 0
         scratch.charged[i] = cpus[i]

@@ -66,7 +66,7 @@ def _amount(world, record, of, cpus, memory, nodes, seconds):
 def _left(world, job, at):
     """Return how many seconds a job's time limit leaves it at an instant."""
     running = world.running
-    return max(0, world.records.limit[running.record[job]] - max(0, at - running.start[job]))
+    return max(0, running.limit[job] - max(0, at - running.start[job]))
 
 
 @kernel()
@@ -115,7 +115,7 @@ def too_many(world, record, of):
 
 
 @kernel()
-def too_much(world, record, count, planned):
+def too_much(world, record, count, planned, limit):
     """Tell whether a job would take too much by its shares of nodes or, without any, by what it asks for.
 
     Nodes that others under a limit have count once: those of its shares, of its list or, by later releases,
@@ -141,7 +141,7 @@ def too_much(world, record, count, planned):
         of, counter = limits.of[entry], limits.counter[entry]
         if of > 0:
             used = limits.used[counter]
-            amount = _amount(world, record, of, cpus, memory, nodes, world.records.limit[record])
+            amount = _amount(world, record, of, cpus, memory, nodes, limit)
             if limits.row[counter] >= 0:
                 amount -= _nodes_on(world, job, limits.row[counter] * world.rules.nodes, count, planned)
             if used + amount > limits.most[entry]:
@@ -165,7 +165,7 @@ def _nodes_on(world, job, row, count, planned):
 
 
 @kernel()
-def start_job(world, record, count, began, now):
+def start_job(world, record, count, began, now, limit):
     """Put a job that began at an instant, mostly now, on its shares of the nodes in `scratch.chosen`."""
     jobs, running, free, scratch = world.jobs, world.running, world.free, world.scratch
     state = world.state
@@ -183,6 +183,7 @@ def start_job(world, record, count, began, now):
         free.memory[node] -= memory
         free.gpus[node] -= jobs.gpus[job]
     running.record[job], running.start[job], running.parts[job] = record, began, count
+    running.limit[job] = limit
     world.suspension.seconds[job] = 0
     _set_ends(world, job, now)
     _count(world, job, 1, _left(world, job, state.last_tick), -1)
@@ -216,7 +217,7 @@ def _set_ends(world, job, now):
     """Set the ends of a job that starts or is resumed; earlier suspensions do not count."""
     running, rules = world.running, world.rules
     began = running.start[job] + world.suspension.seconds[job]
-    limit_end = began + world.records.limit[running.record[job]]
+    limit_end = began + running.limit[job]
     running.limit_end[job] = limit_end
     running.real_end[job] = began + world.jobs.run[job]
     overdue = max(limit_end + rules.overtime, now)

@@ -36,7 +36,7 @@ from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import COUNTED_TASKS, FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -51,7 +51,8 @@ _NEVER_FULL = 1 << 40
 #: Columns of jobs that are attributes of requests.
 _REQUESTED = (
     *("submit", "begin", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
-    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed", "contiguous"),
+    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed", "contiguous", "spread", "switches"),
+    *("time_min", "least_time"),
 )
 
 
@@ -147,6 +148,11 @@ def new_world(
                 for request in requests
             ),
             charged=_column(request.threads == 0 for request in requests),
+            patience=_column(
+                request.submit + min(request.switch_wait, cluster.clocks.max_switch_wait)
+                for request in requests
+            ),
+            deadline=_column(request.deadline or NEVER for request in requests),
             records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
         records=records,
@@ -429,6 +435,8 @@ def _counting(
         each_node = request.tasks == 1 or (even and request.tasks_per_node)
         certain = each_node or (request.cpus_per_task == 1 and threads == {1})
         steady = request.cpus if certain else -1
+        if steady >= 0 and release < COUNTED_TASKS:
+            steady = max(steady, least * request.tasks_per_node * request.cpus_per_task)
         if steady >= 0 and threads != {1}:
             full = request.tasks == request.tasks_per_node * least or request.tasks == 1
             held = request.cores_on(nodes[0], request.cpus_per_node) * nodes[0].threads
@@ -488,11 +496,11 @@ def _records(
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
         apart = request.contiguous or request.node_list or request.exclude
-        if counted.steady >= 0 and not apart and request.memory >= 0:
+        if counted.steady >= 0 and not (apart or request.spread or request.switches or request.memory < 0):
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
-        limit = request.limit_in(partition)
-        row = (job, numbers[name], partition.tier, limit, per_cpu, whole, kinds[kind], group)
+        limit, full = request.planned_limit_in(partition), request.limit_in(partition)
+        row = (job, numbers[name], partition.tier, limit, full, per_cpu, whole, kinds[kind], group)
         form = form if form < most_forms else -1
         search = -1
         if form >= 0 and not cluster.preemption.suspends:
@@ -504,8 +512,20 @@ def _records(
         billing[k, :4] = [weights.get(of, 0.0) for of in weighed]
         billing[k, 4] = cluster.qos[request.qos].usage_factor if request.qos in cluster.qos else 1.0
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
-    names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form", "search")
-    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 14), strict=True))
+    names = (
+        "job",
+        "partition",
+        "tier",
+        "limit",
+        "full",
+        "per_cpu",
+        "whole",
+        "kind",
+        "group",
+        "form",
+        "search",
+    )
+    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 15), strict=True))
     return Records(
         fixed=fixed,
         billing=billing.ravel(),

@@ -24,6 +24,9 @@ _SHORTEST, _LONGEST = 0.2, 1.8
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
 
+#: The reference of runs that may edit queues: the paper's better benchmark.
+_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10}
+
 #: Speed factors of the paper's ten machines (Table 1).
 TABLE_1 = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35, 0.97, 1.52)
 
@@ -322,6 +325,23 @@ class DispatchParameters(InstanceParameters):
         if self.rule == "shared_queue":
             return "nominal"
         return "known" if self.mode == "alone" else "learned"
+
+    @property
+    def compared_with(self) -> DispatchParameters:
+        """The parameters of the run's reference."""
+        alone: dict[str, Any] = {
+            "mode": "alone",
+            "learner": "none",
+            "order": None,
+            "policy": "rules",
+            "checkpoint": None,
+        }
+        # Repairs edit a selector's queues, too.
+        if self.policy == "rules" and (
+            self.mode == "assist" or (self.mode == "alone" and self.base_rule in SIMPLE and not self.repairs)
+        ):
+            return self.model_copy(update=alone)
+        return self.model_copy(update={**alone, **_BENCHMARK})
 
     @model_validator(mode="after")
     def _machines_and_jobs(self) -> DispatchParameters:

@@ -33,9 +33,6 @@ from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
-#: The reference of runs that may edit queues: the paper's better benchmark.
-_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10}
-
 #: Columns of the table of jobs: of what they are, and of what became of them.
 _OF_JOBS = ("batch", "submit", "length", "estimate", "deadline")
 _OF_OUTCOMES = ("machine", "placed", "start", "finish", "chance", "overruled")
@@ -111,7 +108,7 @@ class DispatchSystem(System):
         running = ("failures", "selector", "learning")
         machines = p.make_machines(jobs, streams("failures"))
         outcome = _run(p, jobs, [streams(purpose) for purpose in running])
-        reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
+        reference = _run(p.compared_with, jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
         if part is not None:
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
@@ -122,23 +119,6 @@ class DispatchSystem(System):
             columns |= {name: getattr(outcome, name) for name in _OF_OUTCOMES}
             job_tables["jobs"] = pa.table(columns)
         return Outcome(measure_dispatch(jobs, machines, outcome, reference), notes, job_tables)
-
-
-def _reference(p: DispatchParameters) -> DispatchParameters:
-    """Return the parameters of a run's reference."""
-    alone: dict[str, Any] = {
-        "mode": "alone",
-        "learner": "none",
-        "order": None,
-        "policy": "rules",
-        "checkpoint": None,
-    }
-    # Repairs edit a selector's queues, too.
-    if p.policy == "rules" and (
-        p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs)
-    ):
-        return p.model_copy(update=alone)
-    return p.model_copy(update={**alone, **_BENCHMARK})
 
 
 def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchReplay:

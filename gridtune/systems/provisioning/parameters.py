@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,10 +14,11 @@ from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans
 from gridtune.systems.provisioning.search.genetic import KINDS
-from gridtune.systems.provisioning.simulator.site import ReservationSite
+from gridtune.systems.provisioning.simulator.site import ReservationSite, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import clean
+from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
 from gridtune.workload.workload import Workload
 
@@ -339,6 +341,23 @@ class ProvisioningParameters(LogParameters):
             cross_slot=self.cross_slot,
             now=now,
         )
+
+    def pilot_problem(self, workflow: Workflow, state: SiteState) -> PlanProblem:
+        """Return the choice of a pilot job: each slot on offer is a whole job, and a plan takes one of them.
+
+        A job of some width requests the makespan that the scheduler reaches on so many processors, and its
+        slot is where the queue would start it now. It is paid for as a whole. Widths go from the widest
+        task's to the site's, each larger by about the same factor.
+        """
+        workflow.check_fits([state.processors])
+        widths = np.unique(
+            np.geomspace(workflow.widest, state.processors, self.pilot_widths).round().astype(np.int64)
+        )
+        alone = (PlanProblem(workflow, Slots.of(0, LARGEST_TIME, width), self.scheduler) for width in widths)
+        lengths = [max(1, math.ceil(problem.evaluate(np.ones((1, 1)))[0, 1])) for problem in alone]
+        starts = [state.earliest_start(*job) for job in zip(widths.tolist(), lengths, strict=True)]
+        jobs = Slots.of(starts, lengths, widths, price=self.slot_price[0], fixed=self.slot_fixed_price[0])
+        return PlanProblem(workflow, jobs, self.scheduler, now=state.now)
 
     def draw_problems(self, log: Workload | None, count: int, seed: int) -> list[PlanProblem]:
         """Return planning problems at random instants of a log, or on random slots.

@@ -25,54 +25,16 @@ from gridtune.statistics.pareto import hypervolume
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
+from gridtune.systems.provisioning.planning.problem import Plan
 from gridtune.systems.provisioning.search.fronts import Archive, select_plan
-from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
+from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 
 #: Search results that each process caches: a replicate's cells are run one configuration after the other.
 _CACHED_RESULTS = 128
-
-
-def _pilot_problem(
-    workflow: Workflow,
-    state: SiteState,
-    scheduler: str,
-    most: int,
-    *,
-    price: float = 1.0,
-    fixed: float = 0.0,
-) -> PlanProblem:
-    """Return the choice of a pilot job: each slot on offer is a whole job, and a plan takes one of them.
-
-    A job of some width requests the makespan that the scheduler reaches on so many processors, and its slot
-    is where the queue would start it now. It is paid for as a whole. Widths go from the widest task's to the
-    site's, each larger by about the same factor.
-
-    Parameters
-    ----------
-    workflow
-        What runs inside.
-    state
-        The site; it is not changed.
-    scheduler
-        Of `gridtune.systems.provisioning.planning.problem.SCHEDULERS`.
-    most
-        The most widths to try.
-    price, fixed
-        Of the job's processor-second, and of the job.
-    """
-    workflow.check_fits([state.processors])
-    widths = np.unique(np.geomspace(workflow.widest, state.processors, most).round().astype(np.int64))
-    alone = (PlanProblem(workflow, Slots.of(0, LARGEST_TIME, width), scheduler) for width in widths)
-    lengths = [max(1, math.ceil(problem.evaluate(np.ones((1, 1)))[0, 1])) for problem in alone]
-    starts = [state.earliest_start(*job) for job in zip(widths.tolist(), lengths, strict=True)]
-    jobs = Slots.of(starts, lengths, widths, price=price, fixed=fixed)
-    return PlanProblem(workflow, jobs, scheduler, now=state.now)
 
 
 class ProvisioningSystem(System):
@@ -159,7 +121,7 @@ class ProvisioningSystem(System):
         site = self._site(parameters, load) if traces else None
         workflow = self._workflow(parameters, site)
         now, slots = parameters.draw_slots(site, streams("submission"), streams("slots"))
-        price, fixed = parameters.slot_price[0], parameters.slot_fixed_price[0]
+        price = parameters.slot_price[0]
         queue = None if site is None else site.at(now).best_effort(workflow, price=price)
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
         if site is not None:
@@ -177,8 +139,7 @@ class ProvisioningSystem(System):
             return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
         choice = problem
         if site is not None and parameters.search == "pilot":
-            options = (parameters.scheduler, parameters.pilot_widths)
-            choice = _pilot_problem(workflow, site.at(now), *options, price=price, fixed=fixed)
+            choice = parameters.pilot_problem(workflow, site.at(now))
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})

@@ -161,22 +161,18 @@ class ResponsiveSystem(System):
         p = parameters
         key = (raw.checksum, p.clean, p.partition, p.first)
         if key not in self._selections:
-            self._selections[key] = _select(raw, p)
+            workload, _ = clean(raw, p.rules)
+            if p.partition is not None:
+                workload = workload.for_partition(p.partition)
+            if p.first is not None:
+                workload = workload.first(p.first)
+            if len(workload) < 2:
+                raise SimulationError(
+                    f"the selection leaves {len(workload)} jobs of {raw.name}, but at least 2 are needed"
+                )
+            check_run_times(workload.run_time)
+            self._selections[key] = workload
         return self._selections[key]
-
-
-def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
-    workload, _ = clean(raw, parameters.rules)
-    if parameters.partition is not None:
-        workload = workload.for_partition(parameters.partition)
-    if parameters.first is not None:
-        workload = workload.first(parameters.first)
-    if len(workload) < 2:
-        raise SimulationError(
-            f"the selection leaves {len(workload)} jobs of {raw.name}, but at least 2 are needed"
-        )
-    check_run_times(workload.run_time)
-    return workload
 
 
 def _run_learner(

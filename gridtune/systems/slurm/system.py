@@ -190,7 +190,7 @@ class SlurmSystem(System):
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     Parameters: ClassVar[type[SystemParameters]] = _SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")

@@ -60,8 +60,8 @@ LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _
 
 #: Options of sbatch that say on which nodes a job may start: flags, options with values, and short forms.
 _OPTION = re.compile(
-    r"""(?<!\S)(?:--(exclusive|contiguous)(?!\S)|--(nodelist|exclude|licenses|mem)[=\s]+["']?([^\s"']+)"""
-    r"""|-([wxL])\s*["']?([^\s"'-][^\s"']*))"""
+    r"""(?<!\S)(?:--(exclusive|contiguous|spread-job)(?!\S)"""
+    r"""|--(nodelist|exclude|licenses|mem|switches)[=\s]+["']?([^\s"']+)|-([wxL])\s*["']?([^\s"'-][^\s"']*))"""
 )
 _SHORT = {"w": "nodelist", "x": "exclude", "L": "licenses"}
 

@@ -30,11 +30,20 @@ class RolloutTwin:
     def sequence(self, machine, now):
         """Return the waiting jobs in the best order."""
         waiting = list(machine.waiting)
+        self.now_guard = self.guard
+        if self.guard is not None and self.policy.backlog:
+            work = sum(job.processors * job.walltime for job in waiting)
+            running = [job for job in machine.running if job.number not in machine.released]
+            ends = [
+                (job.processors, max(job.start + self.expected(job, machine) - now, 1)) for job in running
+            ]
+            work += sum(width * left for width, left in ends)
+            total = machine.free + sum(width for width, _ in ends)
+            self.now_guard = max(self.guard, int(self.policy.backlog / 100 * work / total))
         window, size = waiting, self.policy.window
         if len(waiting) > size:
-            first = self.ranked(0, waiting, machine, now)[: size // 2]
-            others = [job for job in waiting if job not in first]
-            window = sorted(first + others[: size - size // 2], key=lambda job: job.number)
+            window = self.windowed(waiting, size, machine, now)
+        self.weights = self.index_weights(window, machine, now)
         best, cost, chosen = None, math.inf, 0
         for number in range(len(self.policy.portfolio)):
             trial = self.ranked(number, window, machine, now)
@@ -44,6 +53,27 @@ class RolloutTwin:
         best = self.improved(best, cost, machine, now)
         rest = [job for job in waiting if job not in window]
         return best + self.ranked(chosen, rest, machine, now)
+
+    def windowed(self, waiting, size, machine, now):
+        """Return the jobs that are played, by submission."""
+        if self.policy.window_by == "oldest":
+            first = self.ranked(0, waiting, machine, now)[: size // 2]
+            others = [job for job in waiting if job not in first]
+            return sorted(first + others[: size - size // 2], key=lambda job: job.number)
+        taken, orders = [], len(self.policy.portfolio)
+        for number in range(orders):
+            ranked = [job for job in self.ranked(number, waiting, machine, now) if job not in taken]
+            taken += ranked[: (number + 1) * size // orders - len(taken)]
+        return sorted(taken, key=lambda job: job.number)
+
+    def index_weights(self, window, machine, now):
+        """Return the sums over the window that the objective `index` divides by."""
+        jobs = [(job.processors, self.length(job, machine), now - job.submit) for job in window]
+        return (
+            sum((age + length) / max(length, 60) for _, length, age in jobs),
+            sum(width * length * (age + length) for width, length, age in jobs),
+            sum(age + length for _, length, age in jobs),
+        )
 
     def ranked(self, number, jobs, machine, now):
         """Return jobs in an order of the portfolio; guarded ones first, the oldest first."""
@@ -57,7 +87,7 @@ class RolloutTwin:
         return sorted(jobs, key=key)
 
     def is_guarded(self, job, now):
-        return self.guard is not None and now - job.submit > self.guard
+        return self.guard is not None and now - job.submit > self.now_guard
 
     def improved(self, best, cost, machine, now):
         """Return the order after the moves."""
@@ -94,10 +124,20 @@ class RolloutTwin:
                 running.append((time + self.length(job, machine), job.processors))
                 total += self.cost_of(job, time, machine)
             if not waiting:
-                return total
+                return total + self.delay_cost(order, machine, now) * (time - now)
             time = min(end for end, _ in running)
             free += sum(width for end, width in running if end == time)
             running = [(end, width) for end, width in running if end != time]
+
+    def delay_cost(self, window, machine, now):
+        """Return the cost of a second until the last job starts, for the jobs to come."""
+        square = self.policy.objective not in ("wait", "area")
+        slopes = []
+        for job in window:
+            response = now - job.submit + self.length(job, machine)
+            cost = self.cost_of(job, now, machine)
+            slopes.append(2 * cost / response if square else cost / response)
+        return self.policy.arrivals * sum(slopes) / len(slopes)
 
     def expected(self, job, machine):
         """Return how long a job is expected to run, in seconds."""
@@ -133,9 +173,12 @@ class RolloutTwin:
     def cost_of(self, job, start, machine):
         length = self.length(job, machine)
         response = start - job.submit + length
+        slowdowns, areas, responses = self.weights
+        shares = 1 / max(length, 60) / slowdowns + job.processors * length / areas + 1 / responses
         return {
             "wait": response,
             "area": job.processors * length * response,
             "balanced": math.sqrt(job.processors / max(length, 60)) * response**2,
             "safe": job.processors * response**2,
+            "index": shares * response**2,
         }[self.policy.objective]

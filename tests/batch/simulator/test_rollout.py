@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order
-from gridtune.batch.policies.rollout import OBJECTIVES, Rollout, get_order
+from gridtune.batch.policies.rollout import OBJECTIVES, WINDOWS, Rollout, get_order
 from gridtune.errors import PolicyError, SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
 
@@ -37,9 +37,15 @@ PORTFOLIOS = [None, "fcfs | saf", "sjf | fair-user | test-no-formula | walltime 
     moves=st.sampled_from([0, 0, 1, 7, 60]),
     guard=st.sampled_from([None, None, 0, 3, 10]),
     kill=st.booleans(),
+    window_by=st.sampled_from(WINDOWS),
+    backlog=st.sampled_from([0, 0, 50, 100, 300]),
+    arrivals=st.sampled_from([0, 0, 3, 40]),
 )
-def test_kernel_equals_twin(objective, portfolio, workload, backfill, window, moves, guard, kill):
+def test_kernel_equals_twin(
+    objective, portfolio, workload, backfill, window, moves, guard, kill, window_by, backlog, arrivals
+):
     options = f"objective={objective}, window={window}, moves={moves}"
+    options += f", window_by={window_by}, backlog={backlog}, arrivals={arrivals}"
     order = f"rollout({options}{f', portfolio={portfolio}' if portfolio else ''})"
     settings_ = {"order": order, "backfill": backfill, "guard": guard, "kill": kill}
     schedule = gt.simulate(workload, **settings_)
@@ -47,7 +53,15 @@ def test_kernel_equals_twin(objective, portfolio, workload, backfill, window, mo
     np.testing.assert_array_equal(schedule.start_time, reference_starts(workload, **settings_))
 
 
-@pytest.mark.parametrize("order", ["rollout(window=8)", "rollout(objective=balanced, window=12, moves=20)"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "rollout(window=8)",
+        "rollout(objective=balanced, window=12, moves=20)",
+        "rollout(objective=balanced, window=12, moves=20, window_by=orders)",
+        "rollout(objective=index, window=12, moves=20, window_by=orders, backlog=100, arrivals=20)",
+    ],
+)
 def test_a_long_queue_equals_the_twin(order):
     # More jobs wait than the window has, and many are moved within it.
     workload = gt.generate_workload("lublin", jobs=90, seed=5, processors=32, load=3.0)
@@ -130,10 +144,31 @@ def test_moves_find_what_no_order_of_the_portfolio_has():
     assert gt.simulate(log, order="rollout(portfolio=fcfs, moves=1)").start_time.tolist() == [0, 18, 10]
 
 
+@pytest.mark.parametrize("parameter", ["window_by=orders", "backlog=100", "arrivals=40", "objective=index"])
+def test_a_parameter_changes_a_schedule(parameter):
+    workload = gt.generate_workload("lublin", jobs=90, seed=5, processors=32, load=3.0)
+    settings_ = {"backfill": "easy", "guard": 40_000}
+    plain = gt.simulate(workload, order="rollout(window=12)", **settings_)
+    other = gt.simulate(workload, order=f"rollout(window=12, {parameter})", **settings_)
+    assert (plain.start_time != other.start_time).any()
+
+
+def test_a_guard_grows_with_the_backlog():
+    # FCFS serves jobs behind a wide long one only when it has ended, after a guard of 5 s. The backlog is
+    # 2 · 100 processor-seconds and more on 2 processors, so with it no job is guarded yet.
+    log = make_log([(0, 10, 10, 2), (1, 100, 100, 2), (2, 1, 1, 1)], 2)
+    starts = {
+        backlog: gt.simulate(log, order=f"rollout(backlog={backlog})", guard=5).start_time.tolist()
+        for backlog in (0, 100)
+    }
+    assert starts == {0: [0, 10, 110], 100: [0, 11, 10]}
+
+
 def test_labels_are_read_back():
     for text in (
         "rollout",
         "rollout(objective=area)",
+        "rollout(objective=index, moves=60, window_by=orders, backlog=100, arrivals=5)",
         "rollout(portfolio=fcfs | wfp3(exponent=2) | log(walltime) - wait, window=16, moves=60)",
     ):
         policy = get_order(text)
@@ -148,6 +183,8 @@ def test_labels_are_read_back():
         ("rollout(moves=many)", "whole number"),
         ("rollout(depth=3)", "no parameter 'depth'"),
         ("rollout(objective=waits)", "no objective"),
+        ("rollout(window_by=age)", "no window_by"),
+        ("rollout(arrivals=some)", "whole number"),
         ("rollout(portfolio=nothing)", "no queue order is named"),
         ("rollout(window=1)", "window"),
         ("rollout(moves=60", "parenthesis"),
