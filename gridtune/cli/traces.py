@@ -67,18 +67,26 @@ def _list(*, as_json: bool = False) -> None:
     print_tables(_catalogue_tables(listing))
 
 
-@command(group=traces)
-def _describe(
-    trace: str,
+def _given(
     *,
-    format_name: str | None = None,
     columns: str | None = None,
     unit: str | None = None,
     timezone: str | None = None,
     processors_per_job: int | None = None,
     cluster: str | None = None,
+) -> dict[str, Any]:
+    """Return the options of tables that were given, by their names in Python."""
+    return {name: value for name, value in locals().items() if value is not None}
+
+
+@command(_given, group=traces)
+def _describe(
+    trace: str,
+    *,
+    format_name: str | None = None,
     processors: int | None = None,
     as_json: bool = False,
+    **options: Any,
 ) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
@@ -114,8 +122,7 @@ def _describe(
             _print_recognition(path, recognised)
             print_tables(_workflow_tables(description))
         return
-    given = _given(columns, unit, timezone, processors_per_job, cluster)
-    workload = read_workload(path, format=format_name, **given)
+    workload = read_workload(path, format=format_name, **_given(**options))
     statistics = describe_workload(workload, processors=processors)
     if as_json:
         described = {**dataclasses.asdict(statistics), "recognised": recognised and recognised._asdict()}
@@ -245,17 +252,12 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-@command(group=traces)
+@command(_given, group=traces)
 def _import(
     sources: Sequence[str],
     target: Path,
     *,
     format_name: str | None = None,
-    columns: str | None = None,
-    unit: str | None = None,
-    timezone: str | None = None,
-    processors_per_job: int | None = None,
-    cluster: str | None = None,
     processors: int | None = None,
     requested: bool = False,
     slurm_conf: Path | None = None,
@@ -264,6 +266,7 @@ def _import(
     anonymise: bool = False,
     unread: bool = False,
     force: bool = False,
+    **options: Any,
 ) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
 
@@ -299,9 +302,7 @@ def _import(
     from gridtune.workload.files import read_dumps
 
     check_new(target, force=force)
-    given = _given(columns, unit, timezone, processors_per_job, cluster) | (
-        {"requested": True} if requested else {}
-    )
+    given = _given(**options) | ({"requested": True} if requested else {})
     files = [resolve_trace(source) for source in sources]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -314,20 +315,6 @@ def _import(
             workload = anonymised(workload)
         write_workload(workload, target)
     _print_report(workload, target, [str(warning.message) for warning in caught], unread=unread)
-
-
-def _given(
-    columns: str | None, unit: str | None, timezone: str | None, each: int | None, cluster: str | None
-) -> dict[str, Any]:
-    """Return the options of tables that were given, by their names in Python."""
-    given = {
-        "columns": columns,
-        "unit": unit,
-        "timezone": timezone,
-        "processors_per_job": each,
-        "cluster": cluster,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:

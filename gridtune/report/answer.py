@@ -271,18 +271,17 @@ def difference_text(relative: float | None) -> str:
     return f"{size.replace('%', ' %')} {'less' if relative < 0 else 'more'}"
 
 
-def values_text(value: float, other: float, unit: str) -> str:
-    """Write two means in the same unit; long times in hours or days."""
+def values_text(value: float, other: float | None, unit: str) -> str:
+    """Write a mean, and what it is instead of, in the same unit; long times in hours or days."""
+    values = [value] if other is None else [value, other]
     size, name = 1, unit
     if unit == "s":
-        size, name = next(
-            (size, name) for least, size, name in _UNITS if max(abs(value), abs(other)) >= least
-        )
-    if unit == "s":
-        texts = [f"{one / size:,.0f}" if size == 1 else f"{one / size:,.1f}" for one in (value, other)]
+        largest = max(map(abs, values))
+        size, name = next((size, name) for least, size, name in _UNITS if largest >= least)
+        texts = [f"{one / size:,.0f}" if size == 1 else f"{one / size:,.1f}" for one in values]
     else:
-        texts = [number_text(one) for one in (value, other)]
-    return f"{texts[0]} instead of {texts[1]} {name}".rstrip()
+        texts = [number_text(one) for one in values]
+    return f"{' instead of '.join(texts)} {name}".rstrip()
 
 
 def _shortened(texts: Sequence[str]) -> list[str]:

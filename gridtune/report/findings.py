@@ -149,8 +149,10 @@ class _Finding:
             text = f"{self.head.objective} is {relative or 'the same'} on {fresh}"
         elif row["mean"] is None:
             text = f"{self.head.objective} is {relative or 'the same'} on average"
+            if base is row:
+                return "", ""
         elif base is None or base is row or base["mean"] is None:
-            return f"{self.head.objective} {number_text(row['mean'])} {self.head.unit}".rstrip(), ""
+            return f"{self.head.objective} {values_text(row['mean'], None, self.head.unit)}", ""
         else:
             text = f"{self.head.objective} {values_text(row['mean'], base['mean'], self.head.unit)}"
         low, high = row["relative_low"], row["relative_high"]

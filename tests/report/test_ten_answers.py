@@ -190,7 +190,7 @@ By bounded_slowdown_mean, use starving instead of fcfs, if these losses are acce
   next   `gridtune results export` writes this configuration to a file
 
 By wait_max, keep fcfs: no other configuration has a better wait_max.
-  gain  wait_max 108,549 s
+  gain  wait_max 30.2 h
 """,
     "a change of Slurm": """
 Make this change, if these losses are acceptable: jobs wait less.

@@ -26,8 +26,6 @@ _ABREAST, _WIDTH, _HEIGHT = 3, 4.2, 3.5
 _MOST_MARKERS = 30
 #: The part of all rows that `Panel.largest` draws at most.
 _LARGEST_PART = 0.2
-#: The fewest points of a line.
-_FEWEST_POINTS = 2
 
 
 #: The finished cells of a configuration on a workload, a replicate each.
