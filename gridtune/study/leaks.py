@@ -55,7 +55,7 @@ _FLOOR: Mapping[str, Mapping[str, Any]] = {
     "rollout, guard of 4 days": {"order": "rollout(objective=balanced, moves=60)", "guard": 345_600},
 }
 _CHECKS = {
-    "source": "the source does arithmetic with the fields of a job, and no more",
+    "source": "the source does arithmetic with what a scheduler sees, and no more",
     "load": "it is registered and compiles",
     "futures": "no decision changes with later events",
     "date": "a replay of each log a year later is the same",
@@ -112,7 +112,7 @@ def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
     """Return whether a replay is another one if the log's clock began a year earlier.
 
     The clock starts at the first job. A job without length, of another user, is added before the others:
-    one week before them, then 53 weeks.
+    with them, so that submissions are those of the log, then 53 weeks before.
     """
     jobs = log.take(np.concatenate([[0], np.arange(len(log))]))
     first = {"run_time": 0, "requested_processors": 1, "user": int(log.user.max()) + 1}
@@ -121,7 +121,7 @@ def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
         columns[name][0] = value
     columns["submit_time"] += 53 * _WEEK
     starts = []
-    for weeks in (1, 53):
+    for weeks in (0, 53):
         columns["submit_time"][0] = columns["submit_time"][1] - weeks * _WEEK
         schedule = _replay(replace(jobs, columns={**jobs.columns, **columns}), policy).schedule
         starts.append(schedule.start_time[1:] - schedule.start_time[1])
@@ -388,9 +388,10 @@ def score(
     jobs = _read_logs(logs, seed)
     rules: dict[str, Any] = {"backfill": backfill, "guard": guard}
     rules |= {"predictor": predictor} if predictor else {}
-    checks = [*_checks(file, policy, order, rules, jobs, logs, seed)]
+    first: dict[str, _Replayed] = {}
+    checks = [*_checks(file, policy, order, rules, jobs, logs, seed, first)]
     checks += [Check(name, None, "not run") for name in list(_CHECKS)[len(checks) :]]
-    compared, took = ({}, None) if "order" not in rules else _compared(rules, jobs)
+    compared, took = ({}, None) if "order" not in rules else _compared(first, jobs)
     seconds = time.monotonic() - began
     drawn = None if logs else seed
     result = Score(policy, checks, rules.get("order"), compared, took, seconds, drawn, folder)
@@ -406,6 +407,7 @@ def _checks(
     jobs: Mapping[str, Workload],
     references: Sequence[str],
     seed: int,
+    replays: dict[str, _Replayed],
 ) -> Iterator[Check]:
     """Yield the checks up to the first that makes others impossible; `rules` gets the order."""
     faults = source_faults(file) if file is not None else []
@@ -414,7 +416,8 @@ def _checks(
         return
     try:
         loaded = _loaded(file, policy, order)
-        first = {name: _replay(log, {**rules, "order": loaded}).digest for name, log in jobs.items()}
+        replays |= {name: _replay(log, {**rules, "order": loaded}) for name, log in jobs.items()}
+        first = {name: replay.digest for name, replay in replays.items()}
     except (GridtuneError, NumbaError) as fault:
         yield Check("load", False, str(fault).strip())
         return
@@ -425,7 +428,10 @@ def _checks(
     yield Check("futures", not changed, f"{changed} of {tried} futures change one")
     dated = [name for name, log in jobs.items() if _depends_on_date(log, rules)]
     yield Check("date", not dated, f"differs on {', '.join(dated)}" if dated else "the same")
-    again = {name: _replay(log, rules).digest for name, log in jobs.items()}
+    repeated = {name: _replay(log, rules) for name, log in jobs.items()}
+    again = {name: replay.digest for name, replay in repeated.items()}
+    for name, replay in repeated.items():  # now all is compiled
+        replays[name] = replace(replays[name], microseconds=replay.microseconds)
     yield Check("repeat", again == first, _differing(first, again))
     try:
         other = _replay_elsewhere([] if file is None else [file], rules, references, seed)
@@ -453,13 +459,13 @@ def _loaded(file: Path | None, policy: str, order: str | None) -> str:
 
 
 def _compared(
-    rules: Mapping[str, Any], jobs: Mapping[str, Workload]
+    first: Mapping[str, _Replayed], jobs: Mapping[str, Workload]
 ) -> tuple[dict[str, Mapping[str, Any]], float]:
-    """Return metrics of the policy and of the floor by log, and the microseconds for each job."""
+    """Return metrics of the policy's replays and of the floor by log, and the microseconds for each job."""
     logs: dict[str, Mapping[str, Any]] = {}
     times = []
     for name, log in jobs.items():
-        replays = {label: _replay(log, one) for label, one in {"this policy": rules, **_FLOOR}.items()}
+        replays = {"this policy": first[name], **{label: _replay(log, one) for label, one in _FLOOR.items()}}
         values = {label: evaluate(one.schedule, only=_METRICS) for label, one in replays.items()}
         logs[name] = {"jobs": len(log), "metrics": values}
         times.append(replays["this policy"].microseconds)

@@ -18,7 +18,7 @@ def test_the_code_on_the_pages_passes_the_suites(repository: Path, tmp_path: Pat
     names = ("extending.md", "extending_agents.md")
     page = "\n".join((repository / "docs" / name).read_text(encoding="utf-8") for name in names)
     blocks = BLOCK.findall(page)
-    assert len(blocks) == page.count("```python") == 7
+    assert len(blocks) == page.count("```python") == 6
     for name, code in blocks:
         (tmp_path / name).write_text(code, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

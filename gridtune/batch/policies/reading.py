@@ -1,4 +1,4 @@
-"""Reading of a policy's source: it may do arithmetic with the fields of a job, and no more.
+"""Reading of a policy's source: it may do arithmetic with what a scheduler sees, and no more.
 
 Nothing of the source is run. `gridtune policy score` reads a file before it replays its policy.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from gridtune.batch.policies.expression import JobView
 from gridtune.core.sources import Source
 from gridtune.core.user_code.plugins import read_plugin
 
@@ -20,21 +19,57 @@ _MODULES: Mapping[str, frozenset[str] | None] = {
     "__future__": None,
     "math": None,
     "typing": frozenset({"Any", "Final"}),
-    "gridtune": frozenset({"queue_order", "JobView"}),
+    "gridtune": frozenset({"queue_order", "JobView", "Policy"}),
+    "collections": frozenset({"deque", "defaultdict", "Counter"}),
+    "heapq": None,
+    "bisect": None,
+    "itertools": None,
+    **{
+        f"sklearn.{name}": None
+        for name in (
+            *("ensemble", "linear_model", "naive_bayes", "neighbors", "neural_network", "pipeline"),
+            *("preprocessing", "svm", "tree"),
+        )
+    },
     "numba": frozenset({"njit", "jit", "float64", "int64"}),
     "numpy": frozenset(
         name
         for name, value in vars(np).items()
         if isinstance(value, np.ufunc | float)
         or (isinstance(value, type) and issubclass(value, np.number))
-        or name in {"array", "clip", "interp", "where", "sum"}
+        or name in {"array", "asarray", "clip", "interp", "where", "sum", "cumsum", "argsort", "lexsort"}
+        or name in {"sort", "unique", "bincount", "searchsorted", "flatnonzero", "nonzero", "argmin"}
+        or name in {"argmax", "concatenate", "column_stack", "stack", "arange", "zeros", "ones", "full"}
+        or name in {"mean", "median", "quantile", "percentile", "std", "any", "all", "max", "min", "isin"}
+        or name in {"digitize", "dot", "average", "diff", "ndarray", "newaxis", "flip", "append"}
     ),
 }
 #: Built-in functions that reach beyond a policy's arguments.
 _BUILTINS = frozenset(
     {"open", "eval", "exec", "compile", "input", "print", "breakpoint", "getattr", "setattr", "delattr"}
     | {"globals", "locals", "vars", "dir", "id", "hash", "memoryview", "object", "type", "super", "help"}
+    | {"exit", "quit", "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"}
 )
+#: Attributes that lead to frames, memory or files, or read other attributes by a text.
+_ATTRIBUTES = frozenset(
+    {"gi_frame", "gi_code", "cr_frame", "ag_frame", "tb_frame", "tb_next", "f_back", "f_locals", "f_globals"}
+    | {
+        "f_builtins",
+        "format",
+        "format_map",
+        "ctypes",
+        "data",
+        "base",
+        "tofile",
+        "dump",
+        "setflags",
+        "py_func",
+    }
+)
+#: Values that can be changed: in a class, they would last from replay to replay.
+_MADE = (ast.List, ast.Dict, ast.Set, ast.Call, ast.ListComp, ast.DictComp, ast.SetComp)
+#: A table of more numbers than this may hold answers to known logs.
+_MOST_NUMBERS = 1000
 #: Fields of logs and schedules that no scheduler knows.
 _FUTURE = frozenset({"run_time", "runtime", "end_time", "start_time", "actual_run_time"})
 #: Methods of containers that change them.
@@ -65,6 +100,9 @@ class _SourceReader(ast.NodeVisitor):
         self._aliases: dict[str, str] = {}
         self._found: list[tuple[int, str]] = []
         self._local: list[set[str]] = []
+        #: Names of classes that derive from `gridtune.Policy`, and those of the instance in their methods.
+        self._policies: set[str] = set()
+        self._self: set[str] = set()
 
     def faults(self) -> list[str]:
         """Return the faults with their lines."""
@@ -76,6 +114,15 @@ class _SourceReader(ast.NodeVisitor):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     self._aliases[alias.asname or alias.name.partition(".")[0]] = alias.name
+            elif isinstance(node, ast.ImportFrom) and node.module == "gridtune":
+                self._policies |= {one.asname or one.name for one in node.names if one.name == "Policy"}
+            elif isinstance(node, ast.AsyncFunctionDef | ast.Await):
+                self._report(node, "is a coroutine, whose frame leads to the simulator's")
+        numbers = [
+            one for one in ast.walk(tree) if isinstance(one, ast.Constant) and not isinstance(one.value, str)
+        ]
+        if len(numbers) > _MOST_NUMBERS:
+            self._report(tree, f"has more than {_MOST_NUMBERS:,} numbers, which may be answers to known logs")
         self.visit(tree)
         return [f"{self._source.file}:{line}: {text}" for line, text in sorted(set(self._found))]
 
@@ -108,11 +155,12 @@ class _SourceReader(ast.NodeVisitor):
             self._check_name(node, str(module), node.attr)
         else:
             self.visit(node.value)
-        if node.attr.startswith("_"):
-            self._report(node, f"uses the private attribute {node.attr}")
-        if node.attr in _FUTURE and node.attr not in JobView._fields:
+        own = isinstance(node.value, ast.Name) and node.value.id in self._self
+        if node.attr.startswith("__" if own else "_") or node.attr in _ATTRIBUTES:
+            self._report(node, f"uses the attribute {node.attr}")
+        if node.attr in _FUTURE and not self._policies:  # tables of a policy refuse it
             self._report(node, f"reads {node.attr}, which no scheduler knows")
-        if not isinstance(node.ctx, ast.Load):
+        if not isinstance(node.ctx, ast.Load) and not own:
             self._report(node, f"changes the attribute {node.attr}")
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -124,7 +172,28 @@ class _SourceReader(ast.NodeVisitor):
             self._report(node, f"uses {node.id}")
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._report(node, f"defines the class {node.name}; a policy is a function")
+        base = node.bases[0] if len(node.bases) == 1 and not node.keywords else None
+        module = self._aliases.get(ast.unparse(base.value)) if isinstance(base, ast.Attribute) else None
+        derives = isinstance(base, ast.Name) and base.id in self._policies
+        if not derives and not (
+            module == "gridtune" and isinstance(base, ast.Attribute) and base.attr == "Policy"
+        ):
+            self._report(node, f"defines the class {node.name}, which does not derive from gridtune.Policy")
+            return
+        self._policies.add(node.name)
+        for line in node.body:
+            if isinstance(line, ast.FunctionDef) and not (
+                line.name.startswith("__") and line.name != "__init__"
+            ):
+                self._self = {one.arg for one in line.args.args[:1]}
+                self.visit(line)
+                self._self = set()
+            elif isinstance(line, ast.Assign) and not any(isinstance(one, _MADE) for one in ast.walk(line)):
+                self.visit(line)
+            elif not (isinstance(line, ast.Expr | ast.Pass)):
+                self._report(line, f"has more in the class {node.name} than methods and constants")
+        for decorator in node.decorator_list:
+            self.visit(decorator)
 
     def visit_Global(self, node: ast.Global) -> None:
         self._report(node, f"changes the global {', '.join(node.names)}")
@@ -147,12 +216,19 @@ class _SourceReader(ast.NodeVisitor):
             and isinstance(one.targets[0], ast.Name)
             and isinstance(one.value, ast.List | ast.ListComp | ast.Call)
         }
-        self._local.append({name for name in made if stored.count(name) == 1})
+        own = {name for name in made if stored.count(name) == 1}
+        # Copies that a policy gets may be changed, and what it keeps helps no first replay.
+        own |= {*stored, *(one.arg for one in node.args.args)} if self._policies else set()
+        self._local.append(own)
         self.generic_visit(node)
         self._local.pop()
 
     def _is_own(self, node: ast.AST) -> bool:
-        """Return True for a variable that holds what its function has made."""
+        """Return True for a variable that holds what its function has made, and for parts of a policy."""
+        while self._self and isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Name) and node.id in self._self:
+            return True
         return isinstance(node, ast.Name) and bool(self._local) and node.id in self._local[-1]
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
@@ -164,6 +240,6 @@ class _SourceReader(ast.NodeVisitor):
         method = node.func if isinstance(node.func, ast.Attribute) else None
         if method is not None and method.attr in _CHANGING and not self._is_own(method.value):
             self._report(node, f"calls {ast.unparse(method)}, which changes what it is called on")
-        if any(keyword.arg == "out" for keyword in node.keywords):
-            self._report(node, "writes into an array by out=")
+        for name in {keyword.arg for keyword in node.keywords} & {"out", "memory"}:
+            self._report(node, f"writes by {name}=")
         self.generic_visit(node)

@@ -181,7 +181,7 @@ class _Decisions:
             raise self._fault(int(queue.waiting[0]), reason)
         if fault is None:
             return
-        if isinstance(fault, GridtuneError) or not isinstance(fault, Exception):
+        if isinstance(fault, GridtuneError | KeyboardInterrupt):
             raise fault
         lines = [f"{frame.f_code.co_filename}, line {line}" for frame, line in walk_tb(fault.__traceback__)]
         reason = f"fails: {fault or type(fault).__name__} ({lines[-1]})"
