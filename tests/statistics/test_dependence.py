@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.coverage import tail_sweep, verdicts_of, window_sweep
 from gridtune.report.rankings.cells import replicate_order
@@ -31,6 +34,19 @@ def test_the_correlation_is_estimated_without_the_bias_of_short_series(correlati
     assert np.mean(estimates) == pytest.approx(correlation, abs=0.08)
 
 
+def test_the_correlation_is_that_of_the_formula() -> None:
+    a = np.array([3.0, 5, 4, 6, 7, 4, 5, 2])
+    estimates = []
+    # Differences of a and 1: over the sum of both, and each over its mean.
+    for values in ((a - 1) / (a + 1), a / a.mean() - 1):
+        centred = (values - values.mean()).tolist()
+        neighbours = sum(one * other for one, other in pairwise(centred)) / sum(one**2 for one in centred)
+        unbiased = (8 * neighbours + 1) / 4
+        estimates.append(unbiased + 0.1 * np.sqrt((1 - unbiased**2) / 8))
+    assert 0.2 < max(estimates) < 0.9
+    assert neighbour_correlation(a[None], 1.0) == pytest.approx(max(estimates))
+
+
 def test_few_or_equal_windows_have_no_correlation() -> None:
     assert neighbour_correlation([[1.0, 2, 3, 4, 5]], 1.0) == 0
     assert neighbour_correlation([[2.0] * 9], 2.0) == 0
@@ -43,6 +59,10 @@ def test_the_effective_number_is_the_one_of_the_variance_of_a_mean() -> None:
     assert effective_number(10, 0.0) == 10
     assert widening(10, 0.0, 0.95) == 1
     assert widening(10, 0.3, 0.95) < widening(10, 0.5, 0.95)
+    # Of a standard deviation, and of Student's quantile.
+    effective = effective_number(10, 0.3)
+    quantiles = stats.t.ppf(0.975, effective - 1) / stats.t.ppf(0.975, 9)
+    assert widening(10, 0.3, 0.95) == pytest.approx(np.sqrt(9 / (effective - 1)) * quantiles)
 
 
 def test_innovations_are_independent_and_add_up_to_the_mean() -> None:

@@ -169,6 +169,8 @@ def test_shifted_copy_arguments():
         workload.add_shifted_copy(0.5, 1.5, rng())
     with pytest.raises(WorkloadError, match="moves submissions out"):
         workload.add_shifted_copy(1.0, -6, rng())
+    with pytest.raises(WorkloadError, match="moves submissions out"):
+        make_workload(submit_time=[5, 90]).add_shifted_copy(1.0, -6, rng())
     with pytest.raises(WorkloadError, match="must be a Generator, but got 42"):
         workload.add_shifted_copy(0.5, 1, 42)
 
