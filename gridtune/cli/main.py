@@ -7,8 +7,10 @@ import importlib
 import signal
 import sys
 import threading
+import tomllib
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,64 +33,14 @@ _HINTS = {
 #: Packages that are not installed by default, by what brings them.
 _EXTRAS = {"torch": "gridtune[agents]", "gymnasium": "gridtune[agents]"}
 
-#: Commands by purpose: the module and name of each, and its line in the help, which needs no import.
-_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
-    "Prepare": {
-        "init": ("gridtune.cli.sweep:init", "Write a search space for a log."),
-        "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics or spaces."),
-        "traces": ("gridtune.cli.traces:traces", "List, describe, convert, generate and fetch workloads."),
-    },
-    "Run": {
-        "simulate": ("gridtune.cli.simulate:simulate", "Replay one log under one policy."),
-        "run": ("gridtune.cli.run:run", "Run one cell of a system."),
-        "sweep": ("gridtune.cli.sweep:sweep", "Run a search space; rank, plot and track it."),
-        "train": ("gridtune.cli.run:train", "Train an agent for a system with RLlib, under Tune."),
-        "reproduce": (
-            "gridtune.cli.run:reproduce",
-            "Repeat a paper's experiments; judge its claims.",
-        ),
-    },
-    "Look at results": {
-        "status": ("gridtune.cli.status:status", "Show the state of a sweep, also after its driver died."),
-        "report": ("gridtune.cli.results:report", "Print and write the tables and figures of a sweep."),
-        "results": ("gridtune.cli.results:results", "Compare, export, merge, repair and rerun results."),
-        "ui": ("gridtune.cli.status:ui", "Serve the MLflow UI of this folder's store."),
-    },
-    "Decide": {
-        "policy": ("gridtune.cli.policy:policy", "Choose a policy for a log; check and rate policies."),
-        "slurm": ("gridtune.cli.slurm:slurm", "Advise on a Slurm cluster: fit, whatif, waits."),
-    },
-    "Set up": {
-        "doctor": ("gridtune.cli.doctor:doctor", "Check the installation and this machine."),
-        "help": ("gridtune.cli.help:help_command", "Show the help of a command, or explain a word."),
-    },
-}
+_DECLARED = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+#: Commands by purpose: the module and name of each, and its line in the help.
+_GROUPS: dict[str, dict[str, list[str]]] = _DECLARED["commands"]
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
-#: Old names of commands, and the new ones. They work until version 0.3.
-RENAMED = {
-    "systems": ("list", "systems"),
-    "completion": ("help", "completion"),
-    **{name: ("results", name) for name in ("merge", "repair", "rerun", "compare", "export")},
-    **{name: ("policy", name) for name in ("choose", "score", "predict")},
-    **{name: ("slurm", name) for name in ("fit", "whatif", "waits")},
-}
+#: Old names of commands, and the new ones.
+RENAMED: dict[str, list[str]] = _DECLARED["renamed"]
 #: Options that are gone, by command: what to do instead.
-_REMOVED_OPTIONS = {
-    (
-        "choose",
-        "--budget",
-    ): "give --policies, a number of policies: seconds made the choice depend on the machine",
-    ("list", "--system"): "give the name alone, as in `gridtune list metrics batch`",
-    ("sweep", "--retry-failed"): "give `--retry all`",
-    ("train", "--track"): "a training is tracked without it",
-    ("train", "--no-track"): "give `--no-tracking`",
-    ("sweep", "--schedules"): "`gridtune results rerun CELL --out FILE` writes the schedule of any cell",
-    ("describe", "--plot"): "`gridtune simulate LOG --plot FILE` draws the use of the machine and the queue",
-    ("status", "--watch"): "`watch gridtune status FOLDER` looks again every two seconds",
-    ("ui", "--no-browser"): "no browser is opened: open the address that it prints",
-    ("report", "--together"): "compare the p-values in the tables' .csv files with 5 % divided by the number "
-    "of tables",
-}
+_REMOVED_OPTIONS: dict[str, dict[str, str]] = _DECLARED["removed_options"]
 
 
 class _LazyGroup(click.Group):
@@ -208,7 +160,7 @@ def _usage_error(fault: click.ClickException) -> str:
         return fault.format_message()
     context = fault.ctx if isinstance(fault, click.UsageError) else None
     if context is not None and isinstance(fault, click.NoSuchOption):
-        instead = _REMOVED_OPTIONS.get((context.info_name or "", fault.option_name))
+        instead = _REMOVED_OPTIONS.get(context.info_name or "", {}).get(fault.option_name)
         if instead is not None:
             return f"error: the option {fault.option_name} was removed: {instead}"
     # The choices, which click lists line by line, are in the usage, too.

@@ -92,7 +92,10 @@ def columns_of(workload):
     return [np.array(workload.column(name)) for name in names]
 
 
-@pytest.mark.parametrize("order", ["rollout", "rollout(objective=balanced, moves=20, window=16)"])
+INDEX = "rollout(objective=index, moves=20, window=16, window_by=orders, backlog=100, arrivals=5)"
+
+
+@pytest.mark.parametrize("order", ["rollout", INDEX])
 def test_no_decision_depends_on_what_happens_later(order):
     # 1,000 other futures: run times of jobs that have not ended, and all of the jobs not yet submitted.
     rng = np.random.default_rng(11)
