@@ -5,7 +5,9 @@ The Standard Workload Format has eighteen fields; other logs have more beside th
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,77 +17,15 @@ from gridtune.types import AnyArray, BoolArray
 #: The value a field has where the log does not say (the Standard Workload Format's own convention).
 UNKNOWN = -1
 
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 #: The eighteen fields of the Standard Workload Format, in the order of its columns.
-SWF_FIELDS = (
-    "job_id",
-    "submit_time",
-    "wait_time",
-    "run_time",
-    "allocated_processors",
-    "average_cpu_time",
-    "used_memory",
-    "requested_processors",
-    "requested_time",
-    "requested_memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding_job",
-    "think_time",
-)
-
-#: What resource managers record beside these.
-#:
-#: account, qos, features, gpu_type, state, options
-#:     Numbers of names (`Workload.names`): the account charged, the quality of service, the features or
-#:     constraint asked for, the type of GPU asked for, the state in which the job ended, and options of its
-#:     command line that say on which nodes it may start.
-#: requested_nodes, allocated_nodes
-#:     Nodes.
-#: requested_gpus, allocated_gpus
-#:     GPUs of the whole job.
-#: gpu_share
-#:     Thousandths of each GPU, where jobs share one.
-#: eligible_time, end_time
-#:     Seconds on the log's clock, as recorded: when nothing but the queue stood before the job (its
-#:     dependencies were done), and when it ended. A job that was suspended ends later than wait and run time
-#:     add up to.
-MORE_FIELDS = (
-    "account",
-    "qos",
-    "features",
-    "gpu_type",
-    "state",
-    "options",
-    "requested_nodes",
-    "allocated_nodes",
-    "requested_gpus",
-    "allocated_gpus",
-    "gpu_share",
-    "eligible_time",
-    "end_time",
-)
-
+SWF_FIELDS: tuple[str, ...] = tuple(_DECLARED["swf"])
+#: What resource managers record beside these; `fields.toml` says what they are.
+MORE_FIELDS: tuple[str, ...] = tuple(_DECLARED["more"])
 #: Every field, in the order in which columns stand.
 FIELDS = SWF_FIELDS + MORE_FIELDS
-
 #: Fields whose numbers may stand for names.
-NAMED_FIELDS = (
-    "user",
-    "group",
-    "account",
-    "executable",
-    "queue",
-    "partition",
-    "qos",
-    "features",
-    "gpu_type",
-    "state",
-    "options",
-)
+NAMED_FIELDS: tuple[str, ...] = tuple(_DECLARED["named"])
 
 #: Fields that real logs give with a fraction; every other one is int64.
 FLOAT_FIELDS = frozenset({"average_cpu_time"})

@@ -253,7 +253,7 @@ def _check_sampler(space: SearchSpace) -> None:
         able = ", ".join(name for name, info in SAMPLERS.items() if info.several_objectives)
         message = f"the sampler {options.sampler} takes one objective, but there are {len(space.objective)}"
         raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or give one objective")
-    if space.subject_to and sampler.constraints is False:
+    if space.subject_to and sampler.reads_results and not sampler.constraints:
         able = ", ".join(name for name, info in SAMPLERS.items() if info.constraints)
         message = f"the sampler {options.sampler} takes no constraints"
         raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or leave out subject_to")

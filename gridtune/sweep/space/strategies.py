@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -352,7 +354,9 @@ class _SamplerInfo:
     population
         Its option for the size of its population; "" where it has none.
     constraints
-        Whether it takes constraints; None where it does not look at results.
+        Whether it takes constraints.
+    reads_results
+        Whether it looks at results.
     """
 
     name: str
@@ -360,52 +364,14 @@ class _SamplerInfo:
     needs: tuple[str, ...] = ()
     several_objectives: bool = True
     population: str = ""
-    constraints: bool | None = True
+    constraints: bool = True
+    reads_results: bool = True
 
 
-#: Of both genetic samplers.
-_GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
-
-#: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
+#: By the name that search spaces use.
 SAMPLERS: Mapping[str, _SamplerInfo] = {
-    "tpe": _SamplerInfo(
-        "TPESampler", {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True}
-    ),
-    "cmaes": _SamplerInfo(
-        "CmaEsSampler",
-        {
-            "n_startup_trials": 1,
-            "consider_pruned_trials": False,
-            "use_separable_cma": False,
-            "with_margin": False,
-            "lr_adapt": False,
-            "warn_independent_sampling": False,
-        },
-        needs=("cmaes",),
-        several_objectives=False,
-        population="popsize",
-        constraints=False,
-    ),
-    "gp": _SamplerInfo(
-        "GPSampler",
-        {"n_startup_trials": 10, "deterministic_objective": False, "warn_independent_sampling": False},
-        needs=("scipy", "torch"),
-    ),
-    "nsgaii": _SamplerInfo("NSGAIISampler", _GENETIC, population="population_size"),
-    "nsgaiii": _SamplerInfo(
-        "NSGAIIISampler", {**_GENETIC, "dividing_parameter": 3}, population="population_size"
-    ),
-    "random": _SamplerInfo("RandomSampler", constraints=None),
-    # What the sequence does not cover (conditional dimensions) is drawn at random.
-    "sobol": _SamplerInfo(
-        "QMCSampler",
-        {
-            "qmc_type": "sobol",
-            "scramble": True,
-            "warn_asynchronous_seeding": False,
-            "warn_independent_sampling": False,
-        },
-        needs=("scipy",),
-        constraints=None,
-    ),
+    name: _SamplerInfo(**{**info, "needs": tuple(info.get("needs", ()))})
+    for name, info in tomllib.loads(
+        Path(__file__).with_name("samplers.toml").read_text(encoding="utf-8")
+    ).items()
 }
