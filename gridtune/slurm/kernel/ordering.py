@@ -40,6 +40,8 @@ def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]
         If there is no such order, or it may read more of a job than that.
     """
     order = get_order(reference)
+    if order.decides:
+        raise PolicyError(f"policy {order.label!r} decides which jobs start; on nodes, Slurm's passes do")
     if isinstance(order, Rollout) and order.durations == "predicted":
         raise PolicyError(
             "a rollout on nodes cannot have durations=predicted: nothing there predicts run times",

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.policies import get_queue_order
+from gridtune.batch.policies.rollout import Rollout
 from gridtune.errors import PolicyError, SimulationError
+from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.study import leaks
 from tests.batch.logs import logs, make_log
 
@@ -235,6 +237,10 @@ def test_what_does_not_go_with_it():
             gt.simulate(log, order=Plain(), **options)
     with pytest.raises(PolicyError, match="decides itself and has no scores"):
         gt.simulate(log, order="sjf", fill_order=Plain())
+    with pytest.raises(PolicyError, match="decides itself and has no scores"):
+        gt.simulate(log, order=Rollout((get_queue_order(Plain()),)))
+    with pytest.raises(PolicyError, match="on nodes, Slurm's passes do"):
+        order_for_nodes(Plain())
     with pytest.raises(PolicyError, match="derives from Policy"):
         gt.queue_order("test-none")(dict)
 
