@@ -11,7 +11,8 @@ import pytest
 
 from gridtune.errors import MetricError
 from gridtune.report.findings import answers_of
-from gridtune.report.rankings.ranking import Ranking, Verdict, verdict_text
+from gridtune.report.rankings.cells import read_cells
+from gridtune.report.rankings.ranking import Ranking, Verdict, has_values, verdict_text
 from gridtune.statistics import mean_interval
 from tests.report.synthetic import overall_of, ranking_of, sweep_table
 
@@ -41,6 +42,26 @@ def ranked(
 
 def by(rows: Sequence[Mapping[str, Any]], name: str) -> dict[Any, Mapping[str, Any]]:
     return {row[f"param.{name}"]: row for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("labels", "word"),
+    [
+        (["seed 1", "seed 2"], "seed"),
+        (["seed 1", "window 1/2"], "replicate"),
+        (["run 1", "run 2"], "replicate"),
+    ],
+)
+def test_replicates_of_one_known_kind_are_called_by_it(labels: list[str], word: str) -> None:
+    table = cells({("a",): [1, 2]}, ["order"])
+    place = table.schema.get_field_index("replicate")
+    table = table.set_column(place, "replicate", pa.array(labels))
+    assert read_cells(table, None, ("workload",)).replicate == word
+
+
+def test_a_mean_or_a_difference_is_a_value() -> None:
+    for mean, relative, shown in ((1.0, None, True), (None, 0.1, True), (None, None, False)):
+        assert has_values([{"mean": mean, "relative": relative}]) == shown
 
 
 def test_means_and_paired_differences_are_those_worked_out_by_hand() -> None:
