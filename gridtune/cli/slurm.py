@@ -129,7 +129,7 @@ def _advise(*, details: bool = False, as_json: bool = False, **options: Any) -> 
     return answered
 
 
-@command(advice.verify, group=slurm, tracked=True)
+@command(advising.verify, group=slurm, tracked=True)
 def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> Answered:
     """Check a prediction on the jobs after the change: PREDICTION is the file of `whatif --predict`.
 
@@ -142,7 +142,7 @@ def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> 
     """
     from gridtune.report.answer import print_answers
 
-    answer = advice.verify(**options)
+    answer = advising.verify(**options)
     if as_json:
         print_json(answer.as_dict(), indent=2)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import html
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
@@ -408,68 +407,6 @@ def whatif(
         raise SweepError("nothing to change", hint="give --change SETTING, --to FOLDER or --load FACTOR")
     site = Site(log, slurm, slurm_version, fit)
     return site.whatif(change, to, load, draws=draws, seed=seed, anyway=anyway)
-
-
-def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 20, seed: int = 0) -> Answer:
-    """Check a prediction of `whatif` on a log from after the change.
-
-    The later jobs are replayed under both configurations. If the replay of the changed one waits as
-    recorded, the difference of the two is what the change made of these jobs.
-
-    Parameters
-    ----------
-    prediction
-        The file that `gridtune slurm whatif --predict FILE` wrote.
-    log
-        The jobs after the change: a log or a file.
-    draws
-        Replays of each configuration.
-    seed
-        Seed of the draws.
-
-    Returns
-    -------
-    Answer
-        Whether the prediction came true.
-
-    Raises
-    ------
-    GridtuneError
-        If the prediction was changed after it was written, or a file cannot be read.
-
-    Examples
-    --------
-    >>> gt.verify("bf120.json", "sacct-after.txt").advice  # doctest: +SKIP
-    """
-    path = Path(prediction)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise SweepError(f"is no prediction: {fault}", path=path) from None
-    if content.pop("checksum", None) != content_id(content):
-        raise SweepError("was changed after it was written, or is no prediction", path=path)
-    later = whatif(log, **content["asked"], draws=draws, seed=seed, anyway=True)
-    waits, recorded = later.comparison, later.jobs.recorded
-    whole, foreseen = later.effects["all jobs"], content["predicted"]["classes"]["all jobs"]
-    trust = Agreement.of(recorded, waits.after).trust
-    low, high = foreseen["relative_interval"]
-    inside = whole.relative is not None and low is not None and low <= whole.relative <= high
-    same = (whole.relative or 0) * (foreseen["relative"] or 0) > 0
-    size = difference_text(foreseen["relative"])
-    predicted = f"{size} wait" if low is None else f"{size} wait ({range_text(low, high)})"
-    verdict = "It came true" if inside else "Its direction came true" if same else "It did not come true"
-    answer = Answer(
-        _METRIC,
-        later.log.name,
-        "",
-        Verdict.NONE,
-        f"{verdict}: the prediction of {content['written']} was {predicted}.",
-        gain=f"with the change, the later jobs wait {values_text(whole.mean or 0, whole.baseline or 0, 's')}",
-        size=f", {difference_text(whole.relative)}",
-        details=[("effect", effect.numbers) for effect in later.effects.values()],
-        not_modelled=later.not_modelled,
-    )
-    return answer.graded(trust)
 
 
 @dataclass(frozen=True)

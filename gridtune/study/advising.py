@@ -1,8 +1,9 @@
-"""Advice on the settings of a Slurm cluster: the best change that a search finds, judged as a what-if."""
+"""Advice on the settings of a Slurm cluster: the best change that a search finds, verified later."""
 
 from __future__ import annotations
 
 import html
+import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +15,18 @@ import numpy as np
 from rich.console import Console
 
 from gridtune.batch.metrics.classes import default_classes
+from gridtune.core.cells import content_id
 from gridtune.errors import SweepError
-from gridtune.report.answer import Answer, values_text
+from gridtune.report.answer import Answer, difference_text, values_text
+from gridtune.report.findings import range_text
 from gridtune.report.labels import row_parameters
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.summarising import summarise
 from gridtune.report.tables import html_document, plain_table
-from gridtune.slurm.comparison import not_modelled
+from gridtune.slurm.comparison import Agreement, not_modelled
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import SETTINGS, SYSTEM, suggest_study
-from gridtune.study.advice import Site, WhatIf
+from gridtune.study.advice import Site, WhatIf, whatif
 from gridtune.study.run import FactsWriter
 from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.execution.observing import Progress
@@ -219,6 +222,68 @@ def advise(
         )
         answer = _judged(site, judged, seen, tried, command)
     return Advice(answer, judged if answer.best else None, missing, page).write()
+
+
+def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 20, seed: int = 0) -> Answer:
+    """Check a prediction of `whatif` on a log from after the change.
+
+    The later jobs are replayed under both configurations. If the replay of the changed one waits as
+    recorded, the difference of the two is what the change made of these jobs.
+
+    Parameters
+    ----------
+    prediction
+        The file that `gridtune slurm whatif --predict FILE` wrote.
+    log
+        The jobs after the change: a log or a file.
+    draws
+        Replays of each configuration.
+    seed
+        Seed of the draws.
+
+    Returns
+    -------
+    Answer
+        Whether the prediction came true.
+
+    Raises
+    ------
+    GridtuneError
+        If the prediction was changed after it was written, or a file cannot be read.
+
+    Examples
+    --------
+    >>> gt.verify("bf120.json", "sacct-after.txt").advice  # doctest: +SKIP
+    """
+    path = Path(prediction)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise SweepError(f"is no prediction: {fault}", path=path) from None
+    if content.pop("checksum", None) != content_id(content):
+        raise SweepError("was changed after it was written, or is no prediction", path=path)
+    later = whatif(log, **content["asked"], draws=draws, seed=seed, anyway=True)
+    waits, recorded = later.comparison, later.jobs.recorded
+    whole, foreseen = later.effects["all jobs"], content["predicted"]["classes"]["all jobs"]
+    trust = Agreement.of(recorded, waits.after).trust
+    low, high = foreseen["relative_interval"]
+    inside = whole.relative is not None and low is not None and low <= whole.relative <= high
+    same = (whole.relative or 0) * (foreseen["relative"] or 0) > 0
+    size = difference_text(foreseen["relative"])
+    predicted = f"{size} wait" if low is None else f"{size} wait ({range_text(low, high)})"
+    verdict = "It came true" if inside else "Its direction came true" if same else "It did not come true"
+    answer = Answer(
+        _METRIC,
+        later.log.name,
+        "",
+        Verdict.NONE,
+        f"{verdict}: the prediction of {content['written']} was {predicted}.",
+        gain=f"with the change, the later jobs wait {values_text(whole.mean or 0, whole.baseline or 0, 's')}",
+        size=f", {difference_text(whole.relative)}",
+        details=[("effect", effect.numbers) for effect in later.effects.values()],
+        not_modelled=later.not_modelled,
+    )
+    return answer.graded(trust)
 
 
 def _search(

@@ -289,7 +289,12 @@ ROLLOUTS = st.builds(
     st.sampled_from(OBJECTIVES),
     st.sampled_from([2, 3, 5, 64]),
     st.sampled_from([0, 0, 1, 7, 60]),
-    st.sampled_from(["", ", portfolio=fcfs", ", portfolio=sjf | widest | 3 * wait - walltime"]),
+    st.sampled_from(
+        [
+            *("", ", portfolio=fcfs", ", portfolio=sjf | widest | 3 * wait - walltime"),
+            ", window_by=orders, backlog=100, arrivals=5",
+        ]
+    ),
 )
 
 

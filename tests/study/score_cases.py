@@ -55,6 +55,16 @@ CHEATS = {
     "reads memory": ("source", "DECIDES\n        return state.easy(state.waiting.walltime.ctypes.shape)"),
     "reads memory by ctypes": ("source", "import ctypes\nDECIDES\n        return [0]"),
     "reads memory that was freed": ("source", "DECIDES\n        return state.easy(np.argsort(np.empty(9)))"),
+    "makes an array of old memory": (
+        "source",
+        "DECIDES\n        return state.easy(np.argsort(np.ndarray((9,))))",
+    ),
+    "reads a file in its class": ("source", "DECIDES\n        return [0]\n\n    open('runs')"),
+    "walks up by a pattern": (
+        "source",
+        "DECIDES\n        try:\n            1 / 0\n        except ZeroDivisionError as fault:\n            match fault:\n"
+        "                case Exception(__traceback__=trace):\n                    return [trace]",
+    ),
     "walks up the stack": (
         "source",
         "import inspect\nDECIDES\n        return inspect.stack()[1][0].f_locals['rows']",
@@ -142,14 +152,14 @@ HONEST = {
         "        self.seen, self.runs = 0, defaultdict(lambda: deque(maxlen=5))"
     ),
     "a fitted model": (
-        "from sklearn.tree import DecisionTreeRegressor\n\n"
+        "from sklearn.tree import DecisionTreeRegressor\n\ndef lengths(jobs):\n    return jobs.run_time\n\n"
         "def features(jobs):\n    return np.column_stack([jobs.walltime, jobs.processors, jobs.user])\n\n"
         "DECIDES\n        jobs = state.waiting\n        if len(state.ended) >= 2 * self.size + 20:\n"
         "            self.size = len(state.ended)\n"
         "            self._model = DecisionTreeRegressor(max_depth=4, random_state=0)\n"
-        "            self._model.fit(features(state.ended), state.ended.run_time)\n"
+        "            self._model.fit(features(state.ended), lengths(state.ended))\n"
         "        length = self._model.predict(features(jobs)) if self.size else jobs.walltime\n"
-        "        return state.easy(np.argsort(length, kind='stable'))\n\n    size = 0"
+        "        return state.easy(np.argsort(length, kind='stable'))\n\n    size: int = 0"
     ),
     "other rules at night": (
         "DECIDES\n        night = state.now % 86_400 < 6 * 3600\n"

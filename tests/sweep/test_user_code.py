@@ -213,7 +213,7 @@ def test_two_plugins_that_import_one_module_by_a_computed_name_both_count(
         assert result.ran == 4
 
 
-@pytest.mark.parametrize("decorator", ["metric", "queue_order"])
+@pytest.mark.parametrize("decorator", ["metric", "queue_order", "policy"])
 def test_a_declared_file_counts(folder: Path, decorator: str) -> None:
     """Also where it is read only when the function is called, and in a notebook."""
     text = METRIC.replace('formula="c"', 'formula="c", files=["data.json"]')
@@ -225,6 +225,17 @@ def test_a_declared_file_counts(folder: Path, decorator: str) -> None:
             def edited(job):
                 "An order."
                 return job.walltime
+        """
+    if decorator == "policy":
+        decorator = "queue_order"
+        text = """
+            import gridtune as gt
+
+            @gt.queue_order("edited-order", files=["data.json"])
+            class Edited(gt.Policy):
+                "A policy."
+                def decide(self, state):
+                    return state.easy(range(len(state.waiting)))
         """
     load = "__import__('json').load(open(__file__.replace('plugin.py', 'data.json')))"
     plugin = write(folder / "plugin.py", text, imports="", cost=load)

@@ -14,6 +14,17 @@ import numpy as np
 from gridtune.core.sources import Source
 from gridtune.core.user_code.plugins import read_plugin
 
+#: Functions of numpy that are no ufuncs and read nothing but their arguments.
+_NUMPY = frozenset(
+    {"any", "all", "append", "arange", "argmax", "argmin", "argsort", "array", "asarray", "average"}
+    | {"bincount", "clip", "column_stack", "concatenate", "cumsum", "diff", "digitize", "dot"}
+    | {"flatnonzero", "flip", "full", "interp", "isin", "lexsort", "max", "mean", "median", "min"}
+    | {"newaxis", "nonzero", "ones", "percentile", "quantile", "searchsorted", "sort", "stack", "std"}
+    | {"sum", "unique", "where", "zeros"}
+)
+_MODELS = frozenset(
+    {"ensemble", "linear_model", "naive_bayes", "neighbors", "neural_network", "pipeline", "svm", "tree"}
+)
 #: Modules that a policy may import, each with the names of it that may be used; None for all.
 _MODULES: Mapping[str, frozenset[str] | None] = {
     "__future__": None,
@@ -24,24 +35,14 @@ _MODULES: Mapping[str, frozenset[str] | None] = {
     "heapq": None,
     "bisect": None,
     "itertools": None,
-    **{
-        f"sklearn.{name}": None
-        for name in (
-            *("ensemble", "linear_model", "naive_bayes", "neighbors", "neural_network", "pipeline"),
-            *("preprocessing", "svm", "tree"),
-        )
-    },
+    **{f"sklearn.{name}": None for name in _MODELS},
     "numba": frozenset({"njit", "jit", "float64", "int64"}),
     "numpy": frozenset(
         name
         for name, value in vars(np).items()
         if isinstance(value, np.ufunc | float)
         or (isinstance(value, type) and issubclass(value, np.number))
-        or name in {"array", "asarray", "clip", "interp", "where", "sum", "cumsum", "argsort", "lexsort"}
-        or name in {"sort", "unique", "bincount", "searchsorted", "flatnonzero", "nonzero", "argmin"}
-        or name in {"argmax", "concatenate", "column_stack", "stack", "arange", "zeros", "ones", "full"}
-        or name in {"mean", "median", "quantile", "percentile", "std", "any", "all", "max", "min", "isin"}
-        or name in {"digitize", "dot", "average", "diff", "ndarray", "newaxis", "flip", "append"}
+        or name in _NUMPY
     ),
 }
 #: Built-in functions that reach beyond a policy's arguments.
@@ -53,18 +54,7 @@ _BUILTINS = frozenset(
 #: Attributes that lead to frames, memory or files, or read other attributes by a text.
 _ATTRIBUTES = frozenset(
     {"gi_frame", "gi_code", "cr_frame", "ag_frame", "tb_frame", "tb_next", "f_back", "f_locals", "f_globals"}
-    | {
-        "f_builtins",
-        "format",
-        "format_map",
-        "ctypes",
-        "data",
-        "base",
-        "tofile",
-        "dump",
-        "setflags",
-        "py_func",
-    }
+    | {"f_builtins", "format", "format_map", "ctypes", "data", "base", "tofile", "dump", "setflags"}
 )
 #: Values that can be changed: in a class, they would last from replay to replay.
 _MADE = (ast.List, ast.Dict, ast.Set, ast.Call, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -100,9 +90,10 @@ class _SourceReader(ast.NodeVisitor):
         self._aliases: dict[str, str] = {}
         self._found: list[tuple[int, str]] = []
         self._local: list[set[str]] = []
-        #: Names of classes that derive from `gridtune.Policy`, and those of the instance in their methods.
+        #: Names of `gridtune.Policy` and classes that derive from it, and of the instance in a method.
         self._policies: set[str] = set()
         self._self: set[str] = set()
+        self._decides = False
 
     def faults(self) -> list[str]:
         """Return the faults with their lines."""
@@ -116,11 +107,12 @@ class _SourceReader(ast.NodeVisitor):
                     self._aliases[alias.asname or alias.name.partition(".")[0]] = alias.name
             elif isinstance(node, ast.ImportFrom) and node.module == "gridtune":
                 self._policies |= {one.asname or one.name for one in node.names if one.name == "Policy"}
-            elif isinstance(node, ast.AsyncFunctionDef | ast.Await):
+            elif isinstance(node, ast.ClassDef):
+                self._decides = True
+            elif isinstance(node, ast.AsyncFunctionDef):
                 self._report(node, "is a coroutine, whose frame leads to the simulator's")
-        numbers = [
-            one for one in ast.walk(tree) if isinstance(one, ast.Constant) and not isinstance(one.value, str)
-        ]
+        self._policies |= {f"{alias}.Policy" for alias, name in self._aliases.items() if name == "gridtune"}
+        numbers = [one for one in ast.walk(tree) if isinstance(getattr(one, "value", None), float | int)]
         if len(numbers) > _MOST_NUMBERS:
             self._report(tree, f"has more than {_MOST_NUMBERS:,} numbers, which may be answers to known logs")
         self.visit(tree)
@@ -158,7 +150,7 @@ class _SourceReader(ast.NodeVisitor):
         own = isinstance(node.value, ast.Name) and node.value.id in self._self
         if node.attr.startswith("__" if own else "_") or node.attr in _ATTRIBUTES:
             self._report(node, f"uses the attribute {node.attr}")
-        if node.attr in _FUTURE and not self._policies:  # tables of a policy refuse it
+        if node.attr in _FUTURE and not self._decides:  # tables of a policy refuse it
             self._report(node, f"reads {node.attr}, which no scheduler knows")
         if not isinstance(node.ctx, ast.Load) and not own:
             self._report(node, f"changes the attribute {node.attr}")
@@ -172,28 +164,29 @@ class _SourceReader(ast.NodeVisitor):
             self._report(node, f"uses {node.id}")
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        base = node.bases[0] if len(node.bases) == 1 and not node.keywords else None
-        module = self._aliases.get(ast.unparse(base.value)) if isinstance(base, ast.Attribute) else None
-        derives = isinstance(base, ast.Name) and base.id in self._policies
-        if not derives and not (
-            module == "gridtune" and isinstance(base, ast.Attribute) and base.attr == "Policy"
-        ):
+        if node.keywords or not node.bases or not self._policies.issuperset(map(ast.unparse, node.bases)):
             self._report(node, f"defines the class {node.name}, which does not derive from gridtune.Policy")
             return
         self._policies.add(node.name)
-        for line in node.body:
-            if isinstance(line, ast.FunctionDef) and not (
-                line.name.startswith("__") and line.name != "__init__"
-            ):
+        for line in [*node.decorator_list, *node.body]:
+            self._self = set()
+            if isinstance(line, ast.FunctionDef):
                 self._self = {one.arg for one in line.args.args[:1]}
-                self.visit(line)
-                self._self = set()
-            elif isinstance(line, ast.Assign) and not any(isinstance(one, _MADE) for one in ast.walk(line)):
-                self.visit(line)
-            elif not (isinstance(line, ast.Expr | ast.Pass)):
-                self._report(line, f"has more in the class {node.name} than methods and constants")
-        for decorator in node.decorator_list:
-            self.visit(decorator)
+                if line.name.startswith("__") and line.name != "__init__":
+                    self._report(line, f"defines {line.name}")
+            elif isinstance(line, ast.Assign | ast.AnnAssign) and any(
+                isinstance(one, _MADE) for one in ast.walk(line)
+            ):
+                self._report(
+                    line, f"keeps {ast.unparse(line)} in the class {node.name}, from replay to replay"
+                )
+            self.visit(line)
+        self._self = set()
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        if node.kwd_attrs:
+            self._report(node, f"matches the attributes {', '.join(node.kwd_attrs)}")
+        self.generic_visit(node)
 
     def visit_Global(self, node: ast.Global) -> None:
         self._report(node, f"changes the global {', '.join(node.names)}")
@@ -218,7 +211,7 @@ class _SourceReader(ast.NodeVisitor):
         }
         own = {name for name in made if stored.count(name) == 1}
         # Copies that a policy gets may be changed, and what it keeps helps no first replay.
-        own |= {*stored, *(one.arg for one in node.args.args)} if self._policies else set()
+        own |= {*stored, *(one.arg for one in node.args.args)} if self._decides else set()
         self._local.append(own)
         self.generic_visit(node)
         self._local.pop()
