@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridtune as gt
-from gridtune.workload.contents import GRACE, LogContents
+from gridtune.workload.contents import LogContents
 
 
 def log_of(jobs: int = 100, **columns: object) -> gt.Workload:
@@ -31,9 +31,9 @@ def requests(jobs: int, outlived: int, by: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("jobs", "outlived", "by", "kills"),
     [
-        (1000, 10, GRACE + 1, True),  # one in a hundred may be a fault of the log
-        (1000, 11, GRACE + 1, False),
-        (1000, 500, GRACE, True),  # within the grace
+        (1000, 10, 301, True),  # one in a hundred may be a fault of the log
+        (1000, 11, 301, False),
+        (1000, 500, 300, True),  # within five minutes
         (20, 4, 900, True),  # too few to say anything
         (20, 5, 900, False),
     ],

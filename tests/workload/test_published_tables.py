@@ -11,6 +11,7 @@ import pytest
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload
 from gridtune.workload.formats.records import kind_of, table_kinds
+from gridtune.workload.formats.values import _duration_seconds
 
 
 def written(folder, text, name="table.csv"):
@@ -454,3 +455,10 @@ def test_every_kind_is_found_by_its_own_columns():
     for kind in table_kinds().values():
         if kind.has:
             assert kind_of(sorted(kind.has)).name == kind.name
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1 h 30 min", 5400), ("2h", 7200), ("1d 5m", 86_700), ("1500 ms 1s", 2)]
+)
+def test_durations_may_be_spelt_with_units(text: str, seconds: int) -> None:
+    assert _duration_seconds(text) == seconds
