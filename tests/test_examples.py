@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +27,24 @@ def test_stable_baselines3_trains_an_environment_of_ours(repository: Path, tmp_p
     assert values.keys() == {"in turn", "earliest end", "PPO, 2,048 steps"}
     assert all(value < 0 for value in values.values())
     assert values["earliest end"] > values["in turn"]
+
+
+def test_a_program_that_writes_schedulers_gets_a_score(repository: Path, tmp_path: Path) -> None:
+    def evaluated(program: Path) -> dict[str, Any]:
+        command = [sys.executable, str(folder / "evaluator.py"), str(program), "--seed", "3"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        content: dict[str, Any] = json.loads(done.stdout)
+        return content
+
+    folder = repository / "examples" / "evolve"
+    first = evaluated(folder / "initial_program.py")
+    assert "error" not in first
+    assert -100 < first["combined_score"] < first["gain_of_rollout"]
+    assert len(first["gains"]) == 3
+    cheat = tmp_path / "cheat.py"
+    text = (folder / "initial_program.py").read_text()
+    cheat.write_text(text.replace("job.walltime", "job.run_time"))
+    found = evaluated(cheat)
+    assert found["combined_score"] == -100
+    assert "run_time" in found["error"]
