@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import gridtune as gt
+from gridtune.batch.policies.rollout import RECOMMENDED
 from gridtune.report.labels import row_parameters
 from gridtune.study.choosing import choose
 from gridtune.study.predicting import block_sums, delay_of, resampled_blocks
@@ -35,9 +36,8 @@ RULES: dict[str, Mapping[str, Any]] = {
         for name in names
     },
 }
-INDEX = "rollout(objective=index, moves=60, window_by=orders, backlog=100, arrivals=5)"
 ROLLOUTS: dict[str, Mapping[str, Any]] = {
-    "index": {"order": INDEX, "guard": 4 * DAY},
+    "index": {"order": RECOMMENDED, "guard": 4 * DAY},
     "search": {"order": "rollout(objective=balanced, moves=60)", "guard": 4 * DAY},
     "wait": {"order": "rollout(moves=60)", "guard": 4 * DAY},
     "by area": {"order": "rollout(objective=area, moves=60)"},

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import gridtune as gt
+from gridtune.batch.policies.rollout import RECOMMENDED
 from gridtune.study.leaks import score
 from gridtune.workload.files import workload_of
 
@@ -35,7 +36,7 @@ RULES: dict[str, Mapping[str, Any]] = {
     **{f"{name}, 4 days": {"order": name, "guard": 4 * DAY} for name in ("saf", "f1")},
 }
 ROLLOUT = {
-    "order": "rollout(objective=index, moves=60, window_by=orders, backlog=100, arrivals=5)",
+    "order": RECOMMENDED,
     "guard": 4 * DAY,
 }
 LOGS: Sequence[tuple[str, Mapping[str, Any]]] = (

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from gridtune.batch.policies.queue_order import ROLLOUT
+from gridtune.batch.policies.rollout import RECOMMENDED
 from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
@@ -37,7 +38,7 @@ from gridtune.workload.workload import Workload
 OBJECTIVES = (*("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max"),)
 #: In the order in which they are tried. Rollouts go with EASY alone.
 _ROLLOUTS = (
-    "rollout(objective=index, moves=60, window_by=orders, backlog=100, arrivals=5)",
+    RECOMMENDED,
     "rollout(objective=balanced, moves=60)",
     "rollout",
 )

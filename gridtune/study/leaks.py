@@ -26,6 +26,7 @@ from numba.core.errors import NumbaError
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.policies.reading import source_faults
+from gridtune.batch.policies.rollout import RECOMMENDED
 from gridtune.batch.replay import simulate
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.user_code.plugins import load_plugins, plugin_of
@@ -52,7 +53,7 @@ _FLOOR: Mapping[str, Mapping[str, Any]] = {
     "saf": {"order": "saf"},
     "unicef": {"order": "unicef"},
     "f1, guard of 2 days": {"order": "f1", "guard": 172_800},
-    "rollout, guard of 4 days": {"order": "rollout(objective=balanced, moves=60)", "guard": 345_600},
+    "rollout, guard of 4 days": {"order": RECOMMENDED, "guard": 345_600},
 }
 _CHECKS = {
     "source": "the source does arithmetic with what a scheduler sees, and no more",
