@@ -1,4 +1,4 @@
-"""The program to start from: jobs that wait long for their length first. What stands between the marks may be rewritten."""
+"""A program to start from: jobs that wait long for their length first. Edit between the marks."""
 
 # ruff: noqa: ANN001, ANN201
 
