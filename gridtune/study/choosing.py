@@ -85,7 +85,7 @@ class Choice:
 
     @property
     def answer(self) -> Answer:
-        """What to use, its gain on the jobs that had no part in the choice, and the jobs that lose."""
+        """The policy to use, its gain on the jobs that had no part in the choice, and who loses."""
         first, rest = (f"{jobs:,} jobs" for jobs in self.jobs)
         origin = f"the best of {self.tried} policies on the first {first}"
         if self.judged is None:
@@ -139,6 +139,8 @@ class _Part:
         As of `run_space`: workers, executor, address.
     plugins
         Files with policies of the user's own.
+    console
+        Shows the progress of the sweep.
     """
 
     log: Workload
@@ -146,14 +148,9 @@ class _Part:
     starter: SuggestedSpace
     options: Mapping[str, Any]
     plugins: Sequence[str]
+    console: Console | None
 
-    def run(
-        self,
-        dimensions: Mapping[str, Any],
-        baseline: Mapping[str, Any],
-        console: Console | None,
-        **fixed: Any,
-    ) -> None:
+    def run(self, dimensions: Mapping[str, Any], baseline: Mapping[str, Any], **fixed: Any) -> None:
         """Run what is missing of a space: one replay a policy, measured by blocks of consecutive jobs."""
         space = {
             "name": self.folder.name,
@@ -170,12 +167,12 @@ class _Part:
         objects = SpaceObjects(self.folder)
         plan = plan_space(objects.replaced(space))
         objects.write()
-        with Progress(console) as progress:
+        with Progress(self.console) as progress:
             options = {**self.options, "observers": [FactsWriter(), progress], "stage": progress.stage}
             run_space(plan, directory=self.folder, **options)
 
     def try_policies(
-        self, own: Sequence[str], policies: int | None, console: Console | None, say: Callable[[str], object]
+        self, own: Sequence[str], policies: int | None, say: Callable[[str], object]
     ) -> list[str]:
         """Try the baseline and others, so many at most; return what is left out.
 
@@ -206,12 +203,10 @@ class _Part:
         fixed = {name: value for name, value in base.items() if name not in dimensions}
         shown = {name: base.get(name) for name in dimensions}
         say(f"trying {len(tried['easy'])} orders on the first {len(self.log):,} jobs")
-        self.run(dimensions, shown, console, **fixed)
+        self.run(dimensions, shown, **fixed)
         return left_out
 
-    def judged(
-        self, policy: Mapping[str, Any], baseline: Mapping[str, Any], console: Console | None
-    ) -> Answer:
+    def judged(self, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Answer:
         """Return the answer on a policy against the baseline on a part of the log."""
         varied = {name: policy.get(name) for name in _POLICY if policy.get(name) != baseline.get(name)}
         if "order" in varied:
@@ -223,11 +218,11 @@ class _Part:
             shared = {
                 name: value for name, value in baseline.items() if name != "order" and name not in varied
             }
-            self.run(dimensions, {"order": baseline["order"]}, console, **shared)
+            self.run(dimensions, {"order": baseline["order"]}, **shared)
         else:
             dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
             shared = {name: value for name, value in baseline.items() if name not in varied}
-            self.run(dimensions, {name: baseline.get(name) for name in varied}, console, **shared)
+            self.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
         summary, ranking = _findings(read_sweep(self.folder))
         row = next(row for row in ranking.rows if not row["is_baseline"])
         return summary.answer(ranking, row)
@@ -318,17 +313,17 @@ def choose(
     starter = system.suggest_space(logs[0], processors or log.machine_processors)
     assert starter is not None
     first, rest = (
-        _Part(part, folder / name, starter, options, plugins)
+        _Part(part, folder / name, starter, options, plugins, console)
         for part, name in zip(logs, ("first", "rest"), strict=True)
     )
-    left_out = first.try_policies(order, policies, console, say)
+    left_out = first.try_policies(order, policies, say)
     stored = read_sweep(first.folder)
     chosen, parameters, rank, tried = _best(stored)
     policy = {name: parameters[name] for name in _POLICY if parameters.get(name) is not None}
     judged = None
     if policy != starter.baseline:
         say(f"judging on the other {len(rest.log):,} jobs")
-        judged = rest.judged(policy, starter.baseline, console)
+        judged = rest.judged(policy, starter.baseline)
     if judged is not None and not judged.is_confirmed:
         policy = dict(starter.baseline)
         _, _, rank, _ = _best(stored, only_baseline=True)
