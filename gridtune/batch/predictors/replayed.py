@@ -37,7 +37,7 @@ class JobError(PolicyError):
 TELL = types.void(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 
 
-class _Told(WrapperAddressProtocol):
+class Told(WrapperAddressProtocol):
     """A Python function as kernels call it."""
 
     def __init__(self, function: Callable[[int, int, int, int, int], None]) -> None:
@@ -52,7 +52,7 @@ class _Told(WrapperAddressProtocol):
         return TELL
 
 
-_SILENT = _Told(lambda *_: None)
+_SILENT = Told(lambda *_: None)
 
 
 class PredictedReplay:
@@ -112,7 +112,7 @@ class WatchedReplay(PredictedReplay):
         self._predicted = 0
         self._failure: tuple[BaseException, int, int] | None = None
         self.watch[0] = 1
-        self.tell = _Told(self._told)
+        self.tell = Told(self._told)
 
     def _told(self, _: int, what: int, job: int, run: int, now: int) -> None:
         if self._failure is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.policy import JobTable, State
-from gridtune.batch.predictors.replayed import JobError, PredictedReplay, _Told
+from gridtune.batch.predictors.replayed import JobError, PredictedReplay, Told
 from gridtune.batch.simulator.events import JobLog, advance, launch, new_replay
 from gridtune.batch.simulator.scores import (
     Facts,
@@ -122,7 +122,7 @@ class _Decisions:
         known = np.full(jobs, -1)
         self._ended = {**begun, "run_time": known.take}
         room = np.empty(jobs, np.int32), np.empty(jobs, np.int32), known, np.empty(jobs, np.int64)
-        queue = _DecidedQueue(np.zeros((), _COUNTS), inputs, *room, _Told(self._ask))
+        queue = _DecidedQueue(np.zeros((), _COUNTS), inputs, *room, Told(self._ask))
         self.replay = new_replay(log, machine, 0, None, queue)
 
     def _usage_by(self, owner: str) -> Callable[[Int32Array], Any]:
