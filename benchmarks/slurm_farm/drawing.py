@@ -540,7 +540,7 @@ def _holds(draft: Draft) -> None:
 
 
 def _switches(draft: Draft) -> None:
-    """Let jobs of several nodes wait for one switch or two, some for a time of their own."""
+    """Add a wish for one switch or two to jobs of several nodes, to some with a time to wait."""
     _topology(draft)
     draft.scheduler["max_switch_wait"] = "1800"
     cpus = int(draft.nodes["a1"]["CPUs"])
@@ -558,7 +558,7 @@ def _spread(draft: Draft) -> None:
 
 
 def _times(draft: Draft) -> None:
-    """Let backfill shorten limits, and have deadlines that some jobs miss."""
+    """Add limits that backfill may shorten, and deadlines that some jobs miss."""
     for job in draft.some(0.5):
         limit, drawn = int(job["wall_limit"]), draft.stream.random()
         if job["extra"] or limit < 3:

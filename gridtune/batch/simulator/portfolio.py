@@ -351,7 +351,7 @@ def _sort_rows(waiting, order, jobs, count, now):
 
 @kernel()
 def _extend_guard(waiting):
-    """Let the guard be as long as the backlog takes, so that a long one does not leave all jobs guarded."""
+    """Extend the guard to the time that the backlog takes: else a long one leaves all jobs guarded."""
     window, state, count = waiting.window, waiting.state, waiting.state.length
     machine, work = window.state.free, 0.0
     for row in range(count):

@@ -118,14 +118,14 @@ def content_of(file: Path) -> str:
 def declare_files(
     function: Any, files: Iterable[str | Path], decorator: str, error: type[GridtuneError]
 ) -> None:
-    """Let the content of files count as part of the code of a function or class.
+    """Count the content of files as part of the code of a function or class.
 
     Parameters
     ----------
     function
-        The function.
+        The function or class.
     files
-        The files; relative paths are relative to the function's file, in a notebook to the current folder.
+        The files; relative paths are relative to its file, in a notebook to the current folder.
     decorator
         What declares them, for messages.
     error

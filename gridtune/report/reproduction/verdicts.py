@@ -347,7 +347,7 @@ class Reproduced:
 
     @property
     def made(self) -> str:
-        """How the reproduction was made, and on which logs."""
+        """The command, the experiments and the logs of the reproduction."""
         logs = ", ".join(trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in self.traces)
         experiments, cells = ", ".join(self.cells), sum(self.cells.values())
         made = f"`{self.command}`, experiments {experiments}, {cells:,} cells"
