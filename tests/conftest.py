@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from gridtune.core.user_code.plugins import files_read_in_calls
 from gridtune.registry import all_registries
@@ -15,9 +15,11 @@ from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS, can_be_imported
 
-# A deadline by the clock fails on a busy machine, and where a first call imports or compiles.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# Examples are the same in each run, so that a change is judged by what it changes: `--hypothesis-profile=fresh`
+# draws others. A deadline by the clock fails on a busy machine, and where a first call imports or compiles.
+settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("fresh"), derandomize=True)
+settings.load_profile("same")
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Files that take a minute or so with kernels in the cache, the longest first.

@@ -1459,7 +1459,9 @@ def planned_places(policy, guard, state, waiting, order, now, first):
         request, name = requests[job], requests[job].partitions[0]
         partition, width = cluster.partitions[name], request.cpus
         if request.exclusive or partition.exclusive:
-            smallest = min(cluster.nodes[n].cpus for n in numbers(state.candidates(job, name)))
+            sizes = [cluster.nodes[n].cpus for n in numbers(state.candidates(job, name))]
+            # No node suits a job that leaves out the one that it lists: it never starts.
+            smallest = min(sizes, default=0)
             width = max(width, request.least_nodes * smallest)
         view = view_of(request, partition, now - state.eligible[job], now - first)
         views[order.index(job)] = view
