@@ -15,8 +15,8 @@ from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS, can_be_imported
 
-# Examples are the same in each run, so that a change is judged by what it changes: `--hypothesis-profile=fresh`
-# draws others. A deadline by the clock fails on a busy machine, and where a first call imports or compiles.
+# Examples are the same in each run, so that a change is judged by what it changes; the profile `fresh` draws
+# others. A deadline by the clock fails on a busy machine, and where a first call imports or compiles.
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("fresh"), derandomize=True)
 settings.load_profile("same")
