@@ -13,11 +13,8 @@ import pyarrow.csv as pa_csv
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, list_derived
-from gridtune.report.labels import file_text
 from gridtune.report.page.content import trial_order
 from gridtune.report.page.page import PAGE_FILE, write_page
-from gridtune.report.rankings.power import EFFECTS, power_table
-from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summarising import summarise, write_report
@@ -190,27 +187,3 @@ def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
             print(text, file=sys.stderr)
 
     return MlflowTracker(uri, on_trouble=warn)
-
-
-def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, Ranking]]:
-    """Write tables of the replicates that comparisons need beside the study's rankings.
-
-    Parameters
-    ----------
-    study
-        The study.
-    effects
-        As in `gridtune.report.rankings.power.power_table`, which describes the columns.
-
-    Returns
-    -------
-    tuple
-        The study with these files, and the tables by objective.
-    """
-    tables, files = {}, []
-    for name, ranking in study.summary.rankings.items():
-        tables[name] = power_table(study.summary.cells, ranking, effects=effects)
-        files.append(study.report_folder / f"power-{file_text(name)}.csv")
-        pa_csv.write_csv(tables[name].table, files[-1])
-    list_derived(study.directory, files)
-    return replace(study, files=[*study.files, *files]), tables
