@@ -108,6 +108,7 @@ _REMOVED: Mapping[str, Mapping[str, str]] = {
         "median": "use asha, which also stops configurations that are worse than others at the same step",
     },
     "name": {
+        "shaken_metrics": "sweep with `replicates: {shakes: 10, amount: 60}`: the report has each interval",
         "tune.MlflowCallback": "use `MLflowLoggerCallback` of `ray.air.integrations.mlflow`",
     },
 }
