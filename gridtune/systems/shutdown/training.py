@@ -26,11 +26,9 @@ from gridtune.systems.shutdown.simulator.state import FEATURES
 from gridtune.tracking import checkpoints
 from gridtune.training.ppo_training import (
     EntropyWeight,
-    Environments,
+    Positive,
     PPOParameters,
     PPOTraining,
-    Rate,
-    Schedule,
     UnitInterval,
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
@@ -61,10 +59,10 @@ class _ShutdownPPOParameters(PPOParameters):
     network: Literal["paper", "recurrent", "mlp"] = "recurrent"
     frames: Count | None = None
     iterations: Count = 160
-    schedule: Schedule = 160
-    environments: Environments = 16
+    schedule: Count = 160
+    environments: Count = 16
     steps: Count = 1440
-    learning_rate: Rate = 5e-4
+    learning_rate: Positive = 5e-4
     entropy_weight: EntropyWeight = 0.005
     gamma: UnitInterval = 0.99
 
