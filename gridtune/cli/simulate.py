@@ -73,7 +73,7 @@ def simulate(
     Parameters
     ----------
     out
-        File of the schedule: .parquet or .csv (Batsim, evalys).
+        File of the schedule, a row per job: .parquet or .csv.
     plot
         Figure of use and queue length (.png, .svg, .pdf).
     gantt
