@@ -47,7 +47,11 @@ def requests_of(site: Path) -> list[Request]:
     with (site / "workload.csv").open() as file:
         for row in csv.DictReader(file):
             run = int(row["wall_time"])
-            told = {"submit": row["dt"], "elapsed": str(run if run >= 0 else NEVER_ENDS), "wid": row["job_id"]}
+            told = {
+                "submit": row["dt"],
+                "elapsed": str(run if run >= 0 else NEVER_ENDS),
+                "wid": row["job_id"],
+            }
             request, unknown = request_of({**row, **told, "mem_req": row["mem"]}, {})
             if unknown:
                 raise SystemExit(f"job {row['job_id']} has options without a field: {unknown}")
@@ -96,7 +100,7 @@ def compare(predicted: dict[str, Any], runs: list[Path]) -> list[str]:
         means.setdefault(f"{release} {name}", []).append(float(np.mean(waits)))
         longest.setdefault(f"{release} {name}", []).append(max(waits))
     lines = [
-        "| release, order | predicted | recorded | runs | off | allowed | to multifactor | recorded | longest |",
+        "| release, order | predicted | recorded | runs | off | allowed | predicted | recorded | longest |",
         "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for key, values in means.items():

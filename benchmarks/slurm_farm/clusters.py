@@ -243,7 +243,7 @@ class Cluster:
             self.wait_for_port(self.port)
             for node in self.nodes:
                 self.begin("/usr/sbin/slurmd", "-D", "-c", "-N", node, "-d", "/usr/sbin/slurmstepd")
-            for _ in range(120):
+            for _ in range(480):
                 states = self.ask("sinfo", "-h", "-N", "-o", "%N %t").stdout.split()[1::2]
                 if states and not {"unk", "unk*"} & set(states) and not any("*" in s for s in states):
                     break
@@ -316,7 +316,9 @@ class Cluster:
                 steerer.kill()
                 steerer.wait()
                 by = ["--by", options[options.index("--by") + 1]] if "--by" in options else []
-                subprocess.run([*command, "--undo", *by], env=environment, stdout=out, stderr=out, check=False)
+                subprocess.run(
+                    [*command, "--undo", *by], env=environment, stdout=out, stderr=out, check=False
+                )
 
     def submit(self, job: Mapping[str, str], numbers: Mapping[str, str]) -> tuple[int, str, str]:
         """Submit a row of a workload; return sbatch's code, the job's number and the message."""

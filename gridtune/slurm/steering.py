@@ -57,7 +57,7 @@ _GONE = ("Invalid job id", "already completing or completed", "Job has already f
 _FOREVER = 1 << 59
 
 
-class Standing(NamedTuple):
+class _Standing(NamedTuple):
     """A job that may be moved: its priority, without its nice value, and as it is now."""
 
     number: int
@@ -65,7 +65,7 @@ class Standing(NamedTuple):
     priority: int
 
 
-def new_priorities(ranked: Sequence[Standing]) -> dict[int, int]:
+def _new_priorities(ranked: Sequence[_Standing]) -> dict[int, int]:
     """Return new priorities for as few jobs as possible, by number, after which all stand in this order.
 
     All stay within the priorities that they have without nice values, as far as these leave room: the jobs
@@ -85,7 +85,8 @@ def new_priorities(ranked: Sequence[Standing]) -> dict[int, int]:
         many = place - begin
         if above - below <= many:
             step = (high - low) // len(ranked)
-            return {one.number: high - k * step for k, one in enumerate(ranked)}
+            evenly = {one: high - k * step for k, one in enumerate(ranked)}
+            return {one.number: value for one, value in evenly.items() if value != one.priority}
         for k in range(many):
             new[ranked[begin + k].number] = above - (above - below) * (k + 1) // (many + 1)
         above, begin = below, place + 1
@@ -277,7 +278,8 @@ class _Steerer:
         order = [waiting[k] for k in queue_order(cluster, requests, running, now, self.policy, self.guard)]
         left = {one.number: reason for one in jobs if (reason := self._left(one))}
         mine = [self._standing(one) for one in order if one.number not in left]
-        new, set_to = new_priorities(mine), {}
+        new = _new_priorities(mine)
+        set_to: dict[str, tuple[int, int]] = {}
         for one in mine:
             if one.number in new and len(set_to) < self.most:
                 set_to[str(one.number)] = self._change(one, new[one.number])
@@ -322,13 +324,13 @@ class _Steerer:
     def _value(self, job: _Job) -> int:
         return job.nice if self.audit.by == "nice" else job.priority
 
-    def _standing(self, job: _Job) -> Standing:
+    def _standing(self, job: _Job) -> _Standing:
         base = job.priority + job.nice
         if self.audit.by == "priority" and job.priority == self.audit.last.get(job.number, (0, 0))[1]:
             base = self.audit.first[job.number]
-        return Standing(job.number, base, job.priority)
+        return _Standing(job.number, base, job.priority)
 
-    def _change(self, one: Standing, priority: int) -> tuple[int, int]:
+    def _change(self, one: _Standing, priority: int) -> tuple[int, int]:
         """Return the value before and after a change."""
         if self.audit.by == "priority":
             return one.priority, priority
@@ -418,6 +420,7 @@ def _job_of(row: Mapping[str, Any], place: int, reader: QueueReader, now: int) -
         runs = min(start, now), tuple(cpus), tuple(cpus.values())
     partitions = frozenset(str(row["partition"]).split(","))
     nice = _number(row["nice"]) or 0
+    nice -= (nice >= 1 << 31) << 32  # 22.05 prints it without a sign
     return _Job(number, states, priority, nice, partitions, part, reason, request, runs)
 
 
