@@ -91,32 +91,37 @@ def recorded_waits(run: Path) -> list[int]:
 
 
 def compare(predicted: dict[str, Any], runs: list[Path]) -> list[str]:
-    """Return a table in Markdown of the predicted and the recorded mean waits."""
+    """Return a table in Markdown of mean waits, predicted: recorded in each run, and lines on those missed.
+
+    In brackets are the differences to multifactor. A prediction is right within 5 % or twice the spread of
+    the repeats of its order, or of multifactor's where there is one run alone.
+    """
     means: dict[str, list[float]] = {}
-    longest: dict[str, list[int]] = {}
-    for run in runs:
+    for run in sorted(runs):
         release, name, _ = run.name.split("-")
-        waits = recorded_waits(run)
-        means.setdefault(f"{release} {name}", []).append(float(np.mean(waits)))
-        longest.setdefault(f"{release} {name}", []).append(max(waits))
-    lines = [
-        "| release, order | predicted | recorded | runs | off | allowed | predicted | recorded | longest |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for key, values in means.items():
-        base = f"{key.split()[0]} multifactor"
-        mean, told = float(np.mean(values)), predicted[key]["mean"]
-        # The spread of repeats: that of these, or of multifactor's where there is one run alone.
-        spreads = [max(of) - min(of) for of in (values, means.get(base, values))]
-        allowed = max(0.05 * mean, 2 * (spreads[0] if len(values) > 1 else spreads[1]))
-        row = [key, f"{told:.0f}", f"{mean:.0f}", ", ".join(f"{value:.0f}" for value in values)]
-        row += [f"{told - mean:+.0f}", f"{allowed:.0f}"]
-        row += [f"{100 * (told / predicted[base]['mean'] - 1):+.0f} %"] if key != base else [""]
-        other = means.get(base)
-        row += [f"{100 * (mean / float(np.mean(other)) - 1):+.0f} %"] if other and key != base else [""]
-        row += [f"{predicted[key]['longest']:,} / {np.mean(longest[key]):,.0f}"]
-        lines.append(f"| {' | '.join(row)} |")
-    return lines
+        means.setdefault(f"{release} {name}", []).append(float(np.mean(recorded_waits(run))))
+    rows, lines = [["order", *RELEASES], ["---"] * (1 + len(RELEASES))], []
+    for name in ORDERS:
+        row = [name]
+        for release in RELEASES:
+            key, base = f"{release} {name}", f"{release} multifactor"
+            values, others = means.get(key, []), means.get(base, [])
+            if not values or not others:
+                row.append("")
+                continue
+            told, mean = predicted[key]["mean"], float(np.mean(values))
+            signs = [told / predicted[base]["mean"] - 1, mean / float(np.mean(others)) - 1]
+            differences = ["" if key == base else f" ({100 * sign:+.0f} %)" for sign in signs]
+            recorded = ", ".join(f"{value:.0f}" for value in values)
+            row.append(f"{told:.0f}{differences[0]}: {recorded}{differences[1]}")
+            spread = np.ptp(values if len(values) > 1 else others)
+            allowed = max(0.05 * mean, 2 * float(spread))
+            if abs(told - mean) > allowed:
+                lines.append(f"{key}: {told - mean:+.0f} s off, {allowed:.0f} s allowed")
+            if signs[0] * signs[1] < 0:
+                lines.append(f"{key}: the sign of the difference is wrong")
+        rows.append(row)
+    return [f"| {' | '.join(row)} |" for row in rows] + lines
 
 
 def main() -> None:
@@ -127,7 +132,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
     parser.add_argument("--predict", type=Path, metavar="FILE")
     parser.add_argument("--against", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     if arguments.predict:
         workload = (arguments.site / "workload.csv").read_text()
         content = {"workload": content_id(workload), "draws": DRAWS, "waits": predict(arguments.site)}
