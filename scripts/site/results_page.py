@@ -99,7 +99,7 @@ def papers_table(reproductions: Iterable[Reproduced]) -> str:
 def fill_draft(path: Path, docs: Path) -> str:
     """Return the draft with its sentence on the claims written again."""
     papers = _read(docs)
-    counts = Counter(claim.verdict for paper in papers for claim in paper.claims)
+    counts = sum((paper.verdicts() for paper in papers), Counter[ClaimVerdict]())
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
     sentence = f"Of {sum(counts.values())} claims in {len(papers)} sets of experiments: {told}."
     draft, found = _DRAFT.subn(sentence, path.read_text(encoding="utf-8"))

@@ -153,7 +153,8 @@ def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
         holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
         criteria = f"{holds} of {len(claim.criteria)}"
         text = f"{claim.text} ({claim.source})"
-        rows.append(_cells(str(number), text, f"**{claim.verdict}**", criteria, claim.remark))
+        verdict = f"**{claim.verdict}**" + (" (a check, not a claim)" if claim.check else "")
+        rows.append(_cells(str(number), text, verdict, criteria, claim.remark))
     yield markdown_table(["#", "claim", "verdict", "criteria that hold", "remark"], rows, left=5)
 
 
@@ -168,7 +169,10 @@ def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
             ours = "" if criterion.ours is None else _estimate(criterion.ours, criterion.unit, unit)
             if criterion.recorded:
                 ours += ", an earlier run"
-            texts = (criterion.text, criterion.target, published, ours, str(criterion.outcome))
+            outcome = str(criterion.outcome)
+            if criterion.outcome == "direction only":
+                outcome += f", {criterion.effect:.2g} × the published effect".replace("-", "−")
+            texts = (criterion.text, criterion.target, published, ours, outcome)
             rows.append([str(number), *_cells(*texts)])
     yield markdown_table(
         ["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3
