@@ -31,6 +31,9 @@ _POLICIES_OF = {
     "eagerness": ("adaptive", "lookahead"),
 }
 
+#: Policies that are networks.
+_NETWORKS = ("ppo", "deepshutdown")
+
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 Minutes = Annotated[int, Field(ge=1)] | None
 Whole = Annotated[int, Field(ge=0)]
@@ -40,7 +43,7 @@ class ShutdownParameters(LogParameters):
     """The parameters of one run over a set of days."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("trace", "policy", "timeout", "cluster", "tau", "checkpoint"),
+        "Common": ("trace", "policy", "timeout", "cluster", "tau", "checkpoint", "weights"),
         "Days": (
             *("clean", "first", "subset", "sequential_group", "part", "cut", "minutes", "time_unit"),
             *("speed",),
@@ -93,12 +96,15 @@ class ShutdownParameters(LogParameters):
         USUAL_UNITS[1], description="Batsim files: flops that a processor computes per time unit"
     )
 
-    policy: Literal["timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo"] = Field(
+    policy: Literal[
+        "timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo", "deepshutdown"
+    ] = Field(
         "timeout",
         description="timeout: switch nodes off after some idle minutes; adaptive: let jobs wait for nodes "
         "that are on; lookahead: adaptive, unless a simulation of what is known finds something cheaper; "
         "oracle: the paper's OR*, which knows run times; random: a random reservation every minute; "
-        "always_on: switch nothing off; ppo: a trained network",
+        "always_on: switch nothing off; ppo: a trained network; deepshutdown: the network that the paper's "
+        "authors trained",
     )
     timeout: Whole | None = Field(
         None,
@@ -111,8 +117,14 @@ class ShutdownParameters(LogParameters):
         "(its id, or runs:/ID/PATH), or the bundled taurus-lstm, which wastes more than policy=adaptive",
         examples=["results/taurus", "taurus-lstm"],
     )
+    weights: str | None = Field(
+        None,
+        description="with policy=deepshutdown: the weights that the authors published, as an .npz file, see "
+        "docs/shutdown.md",
+    )
     greedy: bool = Field(
-        False, description="with policy=ppo: always take the likeliest action instead of sampling"
+        False,
+        description="with policy=ppo and deepshutdown: always take the likeliest action instead of sampling",
     )
     max_stretch: Annotated[float, Field(ge=0)] | None = Field(
         None,
@@ -166,10 +178,14 @@ class ShutdownParameters(LogParameters):
             value = getattr(self, name)
             if value is not None and self.policy not in policies:
                 raise ValueError(f"{name}={value} has no effect with policy={self.policy}")
-        if self.policy in ("random", "ppo") and self.cut == "whole":
+        if self.policy in ("random", *_NETWORKS) and self.cut == "whole":
             raise ValueError(f"policy={self.policy} needs days of a fixed length: not cut=whole")
         self._check_checkpoint("ppo")
-        if self.greedy and self.policy != "ppo":
+        if (self.weights is None) == (self.policy == "deepshutdown"):
+            raise ValueError(
+                f"policy={self.policy} {'needs' if self.weights is None else 'takes no'} weights"
+            )
+        if self.greedy and self.policy not in _NETWORKS:
             raise ValueError(f"greedy=true has no effect with policy={self.policy}")
         if "?" in self.trace:
             raise ValueError("a trace's name has no question mark")
