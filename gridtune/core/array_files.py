@@ -29,7 +29,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any], about: Mapping[str
 
 
 def read_arrays(
-    path: str | Path, what: str, *, error: type[GridtuneError]
+    path: str | Path, what: str, *, error: type[GridtuneError], described: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arrays in a file, and their description.
 
@@ -41,29 +41,23 @@ def read_arrays(
         The expected content, for messages.
     error
         What is raised if it does not.
+    described
+        False for arrays of another program: the description is empty.
     """
-    file, arrays = Path(path), load_arrays(path, what, error=error)
+    file = Path(path)
     try:
-        about = json.loads(str(arrays.pop(_ABOUT)))
-    except (ValueError, KeyError) as fault:
+        check_unpacked_size(file, error=error)
+        with np.load(file, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+        about = json.loads(str(arrays.pop(_ABOUT))) if described else {"format": _FORMAT}
+    except OSError as fault:
+        raise error(f"cannot be read: {fault.strerror or fault}", path=file) from fault
+    except (*_DAMAGED, ValueError, KeyError, EOFError, MemoryError, AttributeError, RuntimeError) as fault:
         raise error(f"holds no {what}", path=file) from fault
     form = about.get("format") if isinstance(about, dict) else None
     if form != _FORMAT:
         raise error(f"must be of format {_FORMAT}, but got {form!r}", path=file)
     return arrays, about
-
-
-def load_arrays(path: str | Path, what: str, *, error: type[GridtuneError]) -> dict[str, Any]:
-    """Return the arrays by name in a file of NumPy's `savez`; its parameters are those of `read_arrays`."""
-    file = Path(path)
-    try:
-        check_unpacked_size(file, error=error)
-        with np.load(file, allow_pickle=False) as content:
-            return {name: content[name] for name in content.files}
-    except OSError as fault:
-        raise error(f"cannot be read: {fault.strerror or fault}", path=file) from fault
-    except (*_DAMAGED, ValueError, KeyError, EOFError, MemoryError, AttributeError, RuntimeError) as fault:
-        raise error(f"holds no {what}", path=file) from fault
 
 
 def check_unpacked_size(path: Path, *, error: type[GridtuneError]) -> None:

@@ -242,20 +242,15 @@ def _run(
                 show(study)
             if last and figures:
                 stage("drawing figures", 0)
-                told = study.report_error
-                study = when_there_is_room(partial(draw_study, study, schedules), folder, _warn)
-                if study.report_error is not None and told is None:
-                    _warn(study.report_error)
-            files = [*study.files, *schedule_paths(schedules, folder)]
-            # What an earlier space of the same name left would pass for this one's.
-            list_derived(folder, files, remove_others=True)
+            finish = partial(_finish_report, study, schedules, figures=last and figures)
+            study = when_there_is_room(finish, folder, _warn)
             if remote is not None:
                 stage("storing the report", 0)
                 remote.publish()
             if tracker:
                 stage("tracking", 0)
                 tracker.store(artefacts(study, schedules))
-            study = replace(study, files=files)
+            study = replace(study, files=[*study.files, *schedule_paths(schedules, folder)])
             status = "FINISHED" if study.complete else "FAILED"
         except (KeyboardInterrupt, SystemExit):
             status = "KILLED"
@@ -273,6 +268,18 @@ def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[Sch
     found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
     study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found, sweep=sweep)
     return write_study(study, schedules), schedules
+
+
+def _finish_report(study: Study, schedules: Sequence[ScheduleFiles], *, figures: bool) -> Study:
+    """Draw the pictures, unless they are not wanted, and list what is derived from the cells."""
+    told = study.report_error
+    study = draw_study(study, schedules) if figures else study
+    if study.report_error is not None and told is None:
+        _warn(study.report_error)
+    files = [*study.files, *schedule_paths(schedules, study.directory)]
+    # What an earlier space of the same name left would pass for this one's.
+    list_derived(study.directory, files, remove_others=True)
+    return study
 
 
 #: Keys of a space that decide nothing about its results.

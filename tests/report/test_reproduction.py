@@ -173,12 +173,10 @@ def test_criteria(numbers: tuple[float, float, float], limits: dict[str, float],
 
 
 def test_what_a_number_must_be_is_said_in_words() -> None:
-    assert _target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "surely from −0.03 to 2"
-    assert _target_text(Criterion("a", reading(), at_least=-1)) == "surely at least −1"
-    assert _target_text(Criterion("a", reading(), at_most=2)) == "surely at most 2"
-    assert (
-        _target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 % of the published"
-    )
+    assert _target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "from −0.03 to 2"
+    assert _target_text(Criterion("a", reading(), at_least=-1)) == "at least −1"
+    assert _target_text(Criterion("a", reading(), at_most=2)) == "at most 2"
+    assert _target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 %"
 
 
 HOLDS = Criterion("a", Recorded(1, "", 1, 1), at_most=2)

@@ -148,14 +148,14 @@ def _verdict(outcomes: set[_Judgement]) -> ClaimVerdict:
 def _target_text(criterion: Criterion) -> str:
     """Return what the number of a criterion must be, in words."""
     if criterion.within is not None:
-        return f"within {criterion.within * 100:g} % of the published"
+        return f"within {criterion.within * 100:g} %"
     low, high = (
         None if limit is None else f"{limit:g}".replace("-", "−")
         for limit in (criterion.at_least, criterion.at_most)
     )
     if low is not None and high is not None:
-        return f"surely from {low} to {high}"
-    return f"surely at least {low}" if low is not None else f"surely at most {high}"
+        return f"from {low} to {high}"
+    return f"at least {low}" if low is not None else f"at most {high}"
 
 
 def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.array_files import load_arrays
+from gridtune.core.array_files import read_arrays
 from gridtune.core.measures import Measure
 from gridtune.core.system import SystemParameters, described
 from gridtune.errors import PolicyError
@@ -166,7 +166,7 @@ def load_published(path: str | Path) -> ActorCritic:
     from gridtune.training.networks import make_network  # noqa: PLC0415 (torch)
 
     what = "weights of the published network"
-    arrays = load_arrays(path, what, error=PolicyError)
+    arrays, _ = read_arrays(path, what, error=PolicyError, described=False)
     try:
         weights = {**_tower_weights(arrays, "policy", ""), **_tower_weights(arrays, "value", "_1")}
         network = make_network("paper", FEATURES, len(weights["policy.out.bias"]))
