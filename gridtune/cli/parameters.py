@@ -384,6 +384,8 @@ _DECLARED = {
     "to": _Declared(kind=_FOLDER, metavar="FOLDER"),
     "fit": _Declared(kind=_FILE, metavar="FILE"),
     "squeue": _Declared(kind=_FILE, metavar="FILE"),
+    "audit": _Declared(kind=_FILE, metavar="FILE"),
+    "apply": _Declared(spelled="--apply/--dry-run"),
     "now": _Declared(kind=click.DateTime(["%Y-%m-%dT%H:%M:%S"])),
     "seed": _Declared("Seed of all random numbers.", kind=click.IntRange(min=0)),
     "guard": _Declared(
