@@ -380,6 +380,7 @@ _DECLARED = {
     "plugin": _Declared("Python file with custom policies, queue orders or systems.", kind=_FILE),
     "tracking": _Declared("Do not track in MLflow.", spelled="--no-tracking"),
     "track": _Declared("Track in MLflow."),
+    "figures": _Declared(spelled="--no-figures"),
     "tracking_uri": _Declared(f"The MLflow store.  {_STORE}"),
     "objective": _Declared("Metric to rank by, instead of that of the search space.", metavar="METRIC"),
     "baseline": _Declared(metavar="NAME=VALUE"),

@@ -175,6 +175,7 @@ def sweep(
     objective: str | None = None,
     retry: Sequence[Literal["failed", "timed_out", "lost", "all"]] = (),
     shard: str | None = None,
+    figures: bool = True,
     dry_run: bool = False,
     quiet: bool = False,
     as_json: bool = False,
@@ -213,6 +214,8 @@ def sweep(
         Run cells again that ended so.
     shard
         K/N: run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.
+    figures
+        Draw no picture files. The page has its own charts, and `gridtune report` draws the files later.
     dry_run
         Check the space, count its cells, those that are done and those that are missing; run nothing.
     """
@@ -238,7 +241,7 @@ def sweep(
         return
     from gridtune.study import run_sweep
 
-    study = run_sweep(plan, tracking=tracking, tracking_uri=tracking_uri, **options)
+    study = run_sweep(plan, tracking=tracking, tracking_uri=tracking_uri, figures=figures, **options)
     if as_json:
         print_json(study.as_dict())
     if not study.complete:
