@@ -34,7 +34,7 @@ from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space
-from gridtune.sweep.space.strategies import Halving
+from gridtune.sweep.space.strategies import Halving, Strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +45,6 @@ _SCHEMA = 1
 _Stored = TypeVar("_Stored")
 #: Values of a parameter that an error lists.
 _LISTED = 12
-#: Points drawn at random from which on their best is confirmed.
-_MANY = 100
 #: The chance of a wrong verdict that all looks at more and more replicates of a sweep have together.
 _MOST_ERROR = 0.06
 #: The least of a look, so that its intervals are finite.
@@ -221,11 +219,15 @@ class SweepFacts:
 
     @property
     def searches(self) -> bool:
-        """True if the best was chosen among so many trials that fresh replicates must confirm it."""
-        # A search by training is none: each replicate would train another agent.
-        strategy = dict(self.space.get("strategy") or {})
-        drawn = strategy.get("random") or strategy.get("sobol") or {}
-        return not strategy.keys().isdisjoint({"optuna", "asha"}) or drawn.get("samples", 0) >= _MANY
+        """True if fresh replicates must confirm the best: of many trials, or as windows are held back."""
+        held_back = self.space.get("replicates", {}).get("held_back")
+        return bool(held_back) or Strategy.searches(self.space.get("strategy") or {})
+
+    @property
+    def has_fresh(self) -> bool:
+        """True if there are replicates that a search did not see: not for windows, unless held back."""
+        replicates = self.space.get("replicates", {})
+        return "windows" not in replicates or bool(replicates.get("held_back"))
 
     @property
     def is_race(self) -> bool:
@@ -241,6 +243,9 @@ class SweepFacts:
             If an earlier gridtune wrote it and today's refuses it.
         """
         content = dict(self.space)
+        if "windows" in content.get("replicates", {}):
+            # An earlier gridtune held none back.
+            content["replicates"] = {"held_back": 0, **content["replicates"]}
         if self.is_race:
             options = content["strategy"]["race"] or {}
             drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}

@@ -145,7 +145,7 @@ class _Finding:
         """Return the gain in a sentence, and its size as far as its interval supports one."""
         relative, confirmed = difference_text(row["relative"]), row.get("confirmed")
         if confirmed:
-            fresh = f"{confirmed} fresh {self.head.replicate}s that the search did not see"
+            fresh = f"{confirmed} {self.head.fresh} that the search did not see"
             text = f"{self.head.objective} is {relative or 'the same'} on {fresh}"
         elif row["mean"] is None:
             text = f"{self.head.objective} is {relative or 'the same'} on average"

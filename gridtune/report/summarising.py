@@ -169,13 +169,13 @@ class _Judged:
             for name, row in ((name, row) for name, rows in ranking.strata.items() for row in rows):
                 if row.get("confirmed"):
                     yield (
-                        f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
-                        f"{ranking.head.replicate}s; its difference to the baseline is theirs"
+                        f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} "
+                        f"{ranking.head.fresh}; its difference to the baseline is theirs"
                     )
-        if self.facts.searches and self.facts.space.get("replicates", {}).get("windows"):
+        if self.facts.searches and not self.facts.has_fresh:
             yield (
-                "chance adds to the gain of the best of so many trials, and this log has no further windows "
-                "to confirm it; with seeds or shakes as replicates, fresh ones do"
+                "chance adds to the gain of the best of so many trials, and no window is held back to confirm "
+                "it: from 12 windows on, the later half is; or set replicates.held_back"
             )
         if self.facts.is_race:
             yield (
@@ -231,7 +231,7 @@ class _Judged:
 
 def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:
     """Return a sweep's facts with the difference of each best as the cells of fresh replicates show it."""
-    columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs")
+    columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs", "subject_to")
     judged = summarise(fresh, replace(summary.facts, error=1 - LEVEL, spent=0.0))
     objective = next(iter(summary.rankings))
     found = []
@@ -243,7 +243,7 @@ def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:
             for row in again.strata.get(name, ()):
                 if row_parameters(row) == row_parameters(rows[0]) and not row["is_baseline"]:
                     stated = {"objective": objective, "baseline": dict(ranking.head.baseline)}
-                    values = {column: row[column] for column in columns}
+                    values = {column: row[column] for column in columns if column in row}
                     found.append({**stated, "stratum": name, "best": row_parameters(row), "columns": values})
     return replace(summary.facts, confirmed=tuple(found))
 

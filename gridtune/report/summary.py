@@ -158,8 +158,7 @@ class Summary:
     @property
     def unconfirmed(self) -> list[str]:
         """The configurations to replay on fresh replicates: each best of a search, and its baselines."""
-        windows = self.facts.space.get("replicates", {}).get("windows")
-        if not self.facts.searches or windows or not self.rankings:
+        if not (self.facts.searches and self.facts.has_fresh and self.rankings):
             return []
         objective, ranking = next(iter(self.rankings.items()))
         tables = [ranking, *([self.overall[objective]] if objective in self.overall else [])]
@@ -249,7 +248,9 @@ class Summary:
             details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
         details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
         kept = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
-        if bounds and not kept:
+        if row.get("confirmed") and row.get("subject_to") == Kept.NO and not kept:
+            kept = [f"a bound is broken on the {ranking.head.replicate}s that the search did not see"]
+        elif bounds and not kept:
             kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
         whole = replace(
             answer,

@@ -117,6 +117,11 @@ class RankingHead:
         return f"{self.objective} ({self.unit})" if self.unit else self.objective
 
     @property
+    def fresh(self) -> str:
+        """Replicates that a search did not see, in words."""
+        return "later windows" if self.replicate == "window" else f"fresh {self.replicate}s"
+
+    @property
     def better(self) -> str:
         """Direction of better values, in a word."""
         return "smaller" if self.direction == "min" else "larger"
