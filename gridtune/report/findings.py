@@ -244,6 +244,15 @@ class _Compared:
     p_value: FloatArray
     shown: BoolArray
 
+    @property
+    def paired(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The differences and the ends of their intervals."""
+        return self.relative, self.low, self.high
+
+    def with_ends(self, low: FloatArray, high: FloatArray) -> _Compared:
+        """Return the comparisons with wider intervals; a difference is shown where these exclude 0, too."""
+        return replace(self, low=low, high=high, shown=self.shown & ((low > 0) | (high < 0)))
+
 
 def compare_rows(
     first: FloatArray, second: FloatArray, correlation: float | None, comparisons: int = 1

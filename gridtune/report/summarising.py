@@ -36,6 +36,7 @@ from gridtune.report.rankings.ranking import (
 )
 from gridtune.report.summary import Summary
 from gridtune.report.tables import table_csv
+from gridtune.types import FloatArray
 
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
@@ -57,7 +58,10 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         If no cell has the baseline's parameters.
     """
     system = get_system(facts.system) if facts.system in SYSTEMS else None
-    judged = _Judged(table, facts, system)
+    notes: dict[str, list[Mapping[str, Any]]] = {}
+    for result in (results := list(results)):
+        notes.setdefault(result.workload, []).append(result.notes)
+    judged = _Judged(table, facts, system, notes)
     cells, rankings, overall = judged.ranked()
     constraints = facts.constraints
     bounds: Bounds = {}
@@ -67,11 +71,9 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         {name: ranking.with_confirmed(facts.confirmed) for name, ranking in tables.items()}
         for tables in (rankings, overall)
     )
-    notes: dict[str, list[Mapping[str, Any]]] = {}
     of_baseline: dict[str, list[Mapping[str, Any]]] = {}
     bases = {stratum.ids[base] for stratum in cells.strata for base in stratum.bases.tolist() if base >= 0}
     for result in results:
-        notes.setdefault(result.workload, []).append(result.notes)
         if result.configuration_id in bases:
             of_baseline.setdefault(result.workload, []).append(result.notes)
     graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
@@ -91,17 +93,18 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         },
         ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
         trust={name: trust for name, trust in graded.items() if trust is not None},
-        remarks=[*judged.remarks(notes, remarks, tables), *judged.missing(measures)],
+        remarks=[*judged.remarks(remarks, tables), *judged.missing(measures)],
     )
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """The table of a sweep's cells, its facts, and its system if that is installed."""
+    """The table of a sweep's cells, its facts, its system if that is installed, and notes by workload."""
 
     table: pa.Table
     facts: SweepFacts
     system: System | None
+    notes: Mapping[str, Sequence[Mapping[str, Any]]]
 
     def ranked(self) -> tuple[Cells, dict[str, Ranking], dict[str, Ranking]]:
         """Return the cells, and for each objective its ranking within each stratum and that over all."""
@@ -110,7 +113,12 @@ class _Judged:
         warnings = {} if self.system is None else self.system.value_warnings
         if not measured:
             return Cells(self.table, {}, (), "replicate", [], []), {}, {}
-        cells = read_cells(self.table, baseline, ("workload", *self._conditions(baseline)))
+        cells = read_cells(
+            self.table,
+            baseline,
+            ("workload", *self._conditions(baseline)),
+            self._reach if self.system and self.notes else None,
+        )
         rankings, overall = {}, {}
         for one in measured:
             options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
@@ -120,6 +128,11 @@ class _Judged:
             if over_all is not None:
                 overall[one.metric] = over_all.without_verdicts() if self.facts.is_race else over_all
         return cells, rankings, overall
+
+    def _reach(self, workload: str, metric: str, *pair: FloatArray, windows: bool) -> float:
+        assert self.system is not None
+        values, jobs = pair
+        return self.system.reach(metric, values, jobs, self.notes.get(workload, ()), windows=windows)
 
     def measures(self) -> dict[str, Measure]:
         """Return the metrics that answers look at beside the first objective.
@@ -144,7 +157,6 @@ class _Judged:
 
     def remarks(
         self,
-        notes: Mapping[str, Sequence[Mapping[str, Any]]],
         merged: Mapping[str, Mapping[str, Any]],
         rankings: Iterable[Ranking],
     ) -> Iterator[str]:
@@ -152,14 +164,14 @@ class _Judged:
 
         Parameters
         ----------
-        notes, merged
-            Workload to the notes of its cells, and to the remarks that they make together.
+        merged
+            Workload to the remarks that the notes of its cells make together.
         rankings
             All rankings of the sweep.
         """
         for workload, remark in merged.items():
             for line in remark_lines(remark, most=True):
-                yield f"{workload}: {line}" if len(notes) > 1 else line
+                yield f"{workload}: {line}" if len(self.notes) > 1 else line
         if self.facts.spent:
             yield (
                 f"other numbers of replicates were judged here before, so this look has an error of "
@@ -174,8 +186,8 @@ class _Judged:
                     )
         if self.facts.searches and not self.facts.has_fresh:
             yield (
-                "chance adds to the gain of the best of so many trials, and no window is held back to confirm "
-                "it: from 12 windows on, the later half is; or set replicates.held_back"
+                "chance adds to the gain of the best of so many trials, and no window is held back to "
+                "confirm it: from 12 windows on, the later half is; or set replicates.held_back"
             )
         if self.facts.is_race:
             yield (
@@ -184,7 +196,7 @@ class _Judged:
                 "cells are kept, and the missing ones run"
             )
         by_class = self.system is not None and "classes" in self.system.Parameters.model_fields
-        if by_class and any("classes" not in note for among in notes.values() for note in among if note):
+        if by_class and any("classes" not in note for among in self.notes.values() for note in among if note):
             yield "cells of an earlier gridtune have no metrics by class of jobs: who loses is not known"
 
     def missing(self, measures: Mapping[str, Measure]) -> Iterator[str]:

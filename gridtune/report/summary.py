@@ -287,6 +287,12 @@ class Summary:
         compared = compare_rows(
             values, other, stratum.correlation(values, other), comparisons=len(samples) * families
         )
+        pair = np.array([place]), np.array([base])
+        ends = [
+            stratum.widened(name, *pair, *(column[[number]] for column in compared.paired))
+            for number, name in enumerate(samples)
+        ]
+        compared = compared.with_ends(*np.concatenate(ends, axis=1))
         conditions = self.classes.get(str(stratum.key.get("workload")), {})
         for index, metric in enumerate(samples):
             measure = self.measures[metric]
@@ -320,7 +326,7 @@ class Summary:
             if any(same_configuration(one, other) for one in (row, *others))
         ]
         part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
-        again = read_cells(part, row_parameters(row), cells.group_by)
+        again = read_cells(part, row_parameters(row), cells.group_by, cells.reach)
         compared = rank_overall(again, replace(ranking.head, overall=False))
         every = [] if compared is None else compared.rows
         worse = [row_parameters(one) for one in every if one["verdict"] == Verdict.WORSE]
@@ -357,6 +363,10 @@ def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) 
     values = stratum.samples(ranking.head.objective, ids)
     first, second = values[1:], np.broadcast_to(values[:1], values[1:].shape)
     compared = compare_rows(first, second, stratum.correlation(first, second))
+    places = np.array([stratum.place[one] for one in ids])
+    of_best = np.full(len(others), places[0])
+    ends = stratum.widened(ranking.head.objective, places[1:], of_best, *compared.paired)
+    compared = compared.with_ends(*ends)
     worse = compared.shown & (ranking.head.sign * compared.relative > 0)
     return [one for one, is_worse in zip(others, worse, strict=True) if is_worse]
 

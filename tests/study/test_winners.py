@@ -71,7 +71,8 @@ def test_the_best_of_a_search_has_the_gain_of_the_windows_held_back(tmp_path: Pa
     assert best(gt.report_study(tmp_path)) == best(study)
     # The same sweep runs no cell again, and its space is the one that its facts have.
     again = run(tmp_path, **{**SEARCH, "replicates": {"windows": 13}}, fixed={"trace": "quickstart"})
-    assert again.sweep and again.sweep.ran == 0
+    assert again.sweep
+    assert again.sweep.ran == 0
     assert SweepFacts.read(tmp_path).parsed_space().replicates.held_back == 6
 
 

@@ -192,6 +192,9 @@ class RankingHead:
         others = np.where(compared[:, None], values, math.nan)
         columns = {name: np.atleast_1d(getattr(paired, _FIELDS.get(name, name))) for name in PAIRED}
         columns |= self.joint_columns(columns, others, base, correlation or 0.0)
+        places = np.arange(len(own))
+        ends = stratum.widened(self.objective, places, stratum.bases, *(columns[name] for name in PAIRED[3:]))
+        columns |= zip(PAIRED[4:], ends, strict=True)
         undefined = stratum.undefined(self.objective)
         counts = np.isfinite(values).sum(axis=1)
         statistics = {
