@@ -295,9 +295,7 @@ def _search(
     **options: Any,
 ) -> tuple[list[str], int]:
     """Return the changes of the best configuration that a sweep finds, and how many it tried."""
-    starter = suggest_study(
-        site.folder, site.cluster, site.log, site.works, site.version, adaptive=True
-    )
+    starter = suggest_study(site.folder, site.cluster, site.log, site.works, site.version, adaptive=True)
     space = {
         "name": "advise",
         "description": starter.question,
