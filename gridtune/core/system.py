@@ -328,13 +328,7 @@ class System(ABC):
         return None
 
     def reach(
-        self,
-        metric: str,
-        values: FloatArray,
-        jobs: FloatArray,
-        notes: Sequence[Mapping[str, Any]],
-        *,
-        windows: bool,
+        self, metric: str, pair: FloatArray, notes: Sequence[Mapping[str, Any]], windows: bool
     ) -> float:
         """Return how far a real difference may be from a simulated one, beside chance among replicates.
 
@@ -344,9 +338,9 @@ class System(ABC):
         ----------
         metric
             The metric.
-        values, jobs
-            Its values and numbers of jobs under the baseline and another configuration, shape
-            (2, replicates).
+        pair
+            Its values and the numbers of jobs, of the baseline and another configuration each, shape
+            (2, 2, replicates).
         notes
             Notes of cells on this log.
         windows

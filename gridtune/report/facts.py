@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gridtune.core.measures import Measure
 from gridtune.core.sources import code_checksums, software_versions
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, SweepError
@@ -68,6 +69,11 @@ class ObjectiveFacts:
     metric: str
     direction: str
     unit: str = ""
+
+    @property
+    def measure(self) -> Measure:
+        """Its unit and direction."""
+        return Measure.own(self.unit or "1", "max" if self.direction == "max" else "min", self.metric)
 
 
 @dataclass(frozen=True)

@@ -113,12 +113,8 @@ class _Judged:
         warnings = {} if self.system is None else self.system.value_warnings
         if not measured:
             return Cells(self.table, {}, (), "replicate", [], []), {}, {}
-        cells = read_cells(
-            self.table,
-            baseline,
-            ("workload", *self._conditions(baseline)),
-            self._reach if self.system and self.notes else None,
-        )
+        columns = ("workload", *self._conditions(baseline))
+        cells = read_cells(self.table, baseline, columns, self._reach if self.system else None)
         rankings, overall = {}, {}
         for one in measured:
             options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
@@ -129,10 +125,9 @@ class _Judged:
                 overall[one.metric] = over_all.without_verdicts() if self.facts.is_race else over_all
         return cells, rankings, overall
 
-    def _reach(self, workload: str, metric: str, *pair: FloatArray, windows: bool) -> float:
+    def _reach(self, workload: str, metric: str, pair: FloatArray, windows: bool) -> float:
         assert self.system is not None
-        values, jobs = pair
-        return self.system.reach(metric, values, jobs, self.notes.get(workload, ()), windows=windows)
+        return self.system.reach(metric, pair, self.notes.get(workload, ()), windows)
 
     def measures(self) -> dict[str, Measure]:
         """Return the metrics that answers look at beside the first objective.
@@ -140,10 +135,7 @@ class _Judged:
         They are the other objectives, those of constraints, those that the system watches, and the mean wait
         of each class of jobs.
         """
-        measures = {
-            one.metric: Measure.own(one.unit or "1", "max" if one.direction == "max" else "min", one.metric)
-            for one in self.facts.objectives[1:]
-        }
+        measures = {one.metric: one.measure for one in self.facts.objectives[1:]}
         by_class = [
             name.removeprefix("metric.")
             for name in self.table.column_names

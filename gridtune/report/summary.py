@@ -121,15 +121,18 @@ class Summary:
     def answers(self) -> list[Answer]:
         """The answers: by objective, over all strata first where there are several.
 
-        Those of the first objective are whole; the others have no effects, bounds and ties.
+        Those of the first objective are whole; the others have no effects, bounds and ties, but name the
+        loss by the first one.
         """
         answers = []
         for number, (objective, ranking) in enumerate(self.rankings.items()):
             over_all = [self.overall[objective]] if objective in self.overall else []
             for shown in (*over_all, ranking):
                 for answer in answers_of(shown, ranking):
-                    whole = number == 0 and answer.row is not None
-                    answers.append(self._whole(answer, shown) if whole else self._graded(answer))
+                    if answer.row is None or number:
+                        answers.append(self._graded(self._with_loss(answer, shown)))
+                    else:
+                        answers.append(self._whole(answer, shown))
         if len(self.rankings) == 1:
             return answers
         texts = [f"By {one.objective}, {one.advice[:1].lower()}{one.advice[1:]}" for one in answers]
@@ -214,20 +217,8 @@ class Summary:
         row, overall = answer.row, ranking.head.overall
         assert row is not None
         front = next((one for one in self.fronts if one.stratum == answer.stratum), None)
-        # The same configuration on each stratum: its row, its stratum and the others' rows.
-        single = next(iter(self.rankings.values())) if overall else ranking
-        places = [
-            (other, stratum)
-            for stratum in self.cells.strata
-            if overall or stratum.name == answer.stratum
-            for other in single.strata[stratum.name]
-            if same_configuration(row, other) and (overall or other is row)
-        ]
-        effects = [
-            effect
-            for other, stratum in places
-            for effect in self._effects(stratum, other["configuration_id"], len(places))
-        ]
+        places = self._places(answer, ranking)
+        effects = self._effects(places, self.measures)
         rows = ranking.strata["" if overall else answer.stratum]
         next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
         bounds: Sequence[Bound] = ()
@@ -262,6 +253,27 @@ class Summary:
         )
         return self._graded(whole.weighed())
 
+    def _with_loss(self, answer: Answer, ranking: Ranking) -> Answer:
+        """Return an answer by another objective with the loss that is shown by the first one."""
+        if not answer.is_confirmed:
+            return answer
+        first = self.facts.objectives[0]
+        effects = self._effects(self._places(answer, ranking), {first.metric: first.measure})
+        return replace(answer, effects=[one for one in effects if one.effect == "worse"]).weighed()
+
+    def _places(self, answer: Answer, ranking: Ranking) -> list[tuple[Row, Stratum]]:
+        """Return the row of an answer's configuration on each stratum, with the stratum."""
+        row, overall = answer.row, ranking.head.overall
+        assert row is not None
+        single = next(iter(self.rankings.values())) if overall else ranking
+        return [
+            (other, stratum)
+            for stratum in self.cells.strata
+            if overall or stratum.name == answer.stratum
+            for other in single.strata[stratum.name]
+            if same_configuration(row, other) and (overall or other is row)
+        ]
+
     def _graded(self, answer: Answer) -> Answer:
         """Return an answer as far as the least trust in its workloads reaches."""
         workloads = {
@@ -272,13 +284,24 @@ class Summary:
         trusts = [trust for name, trust in self.trust.items() if name in workloads]
         return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
 
-    def _effects(self, stratum: Stratum, key: str, families: int) -> Iterator[Effect]:
-        """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
+    def _effects(
+        self, places: Sequence[tuple[Row, Stratum]], measures: Mapping[str, Measure]
+    ) -> list[Effect]:
+        """Return the effects of a configuration on its strata, which share the error."""
+        return [
+            effect
+            for row, stratum in places
+            for effect in self._effects_on(stratum, row["configuration_id"], measures, len(places))
+        ]
+
+    def _effects_on(
+        self, stratum: Stratum, key: str, measures: Mapping[str, Measure], families: int
+    ) -> Iterator[Effect]:
         place = stratum.place[key]
         base = int(stratum.bases[place])
         if base in (-1, place):
             return
-        known = [name for name in self.measures if f"metric.{name}" in self.cells.table.column_names]
+        known = [name for name in measures if f"metric.{name}" in self.cells.table.column_names]
         samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
         samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
         if not samples:
@@ -295,7 +318,7 @@ class Summary:
         compared = compared.with_ends(*np.concatenate(ends, axis=1))
         conditions = self.classes.get(str(stratum.key.get("workload")), {})
         for index, metric in enumerate(samples):
-            measure = self.measures[metric]
+            measure = measures[metric]
             paired = np.isfinite(values[index]) & np.isfinite(other[index])
             mean, baseline = values[index][paired].mean(), other[index][paired].mean()
             adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)

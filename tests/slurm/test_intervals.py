@@ -61,16 +61,16 @@ def test_sweeps_have_the_reach_of_a_whatif() -> None:
     compared, system = comparison(before, after, recorded=1200), SlurmSystem()
     jobs = np.full((2, 8), float(COUNT))
     notes = [{RECORDED: {"by_class": {"": [COUNT, 1200 * COUNT], "wide": [0, 0]}}}] * 16
-    pair = np.array([before, after])
+    pair = np.array([[before, after], jobs])
     causes = compared.causes(np.arange(COUNT))
-    assert system.reach("wait_mean", pair, jobs, notes, windows=False) == pytest.approx(reach_of(causes))
+    assert system.reach("wait_mean", pair, notes, False) == pytest.approx(reach_of(causes))
     # Windows are parts of one run: their clocks are drawn one by one.
     whole = reach_of(np.array([0, causes[1] / 8, causes[2]]))
-    assert system.reach("wait_mean", pair, jobs, notes, windows=True) == pytest.approx(whole)
-    unknown = system.reach("wait_mean[wide]", pair, jobs, notes, windows=False)
+    assert system.reach("wait_mean", pair, notes, True) == pytest.approx(whole)
+    unknown = system.reach("wait_mean[wide]", pair, notes, False)
     assert unknown == pytest.approx(reach_of(np.array([*causes[:2], 0.3**2])))
-    assert system.reach("wait_max", pair, jobs, notes, windows=False) == 0
-    assert system.reach("wait_mean", pair, 0 * jobs, notes, windows=False) == 0
+    assert system.reach("wait_max", pair, notes, False) == 0
+    assert system.reach("wait_mean", pair * [[[1]], [[0]]], notes, False) == 0
 
 
 def test_three_draws_give_no_absurd_interval() -> None:

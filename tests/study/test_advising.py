@@ -137,7 +137,9 @@ def test_a_sweep_and_a_whatif_never_contradict_each_other(tmp_path):
     points = [now, *({**now, name: value} for name, value in other.items())]
     options = {"directory": tmp_path / "sweep", "executor": "inline"}
     swept = run_space(replace(plan_space(space), chosen=points), observers=[writer], **options)
-    (rows,) = next(iter(summarise(swept.table, writer.facts, swept.results).rankings.values())).strata.values()
+    (rows,) = next(
+        iter(summarise(swept.table, writer.facts, swept.results).rankings.values())
+    ).strata.values()
     decided = 0
     for name, value in other.items():
         (row,) = [row for row in rows if row[f"param.{name}"] == value and not row["is_baseline"]]

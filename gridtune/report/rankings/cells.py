@@ -71,7 +71,7 @@ class Stratum:
     metrics
         The table's metrics.
     reach
-        Returns `System.reach` of a metric, for the values and jobs of two configurations; None for 0.
+        Returns `System.reach` of a metric for the pair of two configurations; None for 0.
     """
 
     name: str
@@ -142,12 +142,11 @@ class Stratum:
         counts = metric.replace(metric.partition("[")[0], "jobs")
         if self.reach is None or counts not in self.metrics:
             return low, high
-        values, jobs = self.values(metric), self.values(counts)
+        values = np.array([self.values(metric), self.values(counts)])
         reach = np.zeros(len(places))
         # Of equal schedules nothing is in doubt.
         for row in np.flatnonzero((bases >= 0) & ~((low == 0) & (high == 0))):
-            pair = [bases[row], places[row]]
-            reach[row] = self.reach(metric, values[pair], jobs[pair], windows=self.windows)
+            reach[row] = self.reach(metric, values[:, [bases[row], places[row]]], self.windows)
         return with_reach(relative, low, high, reach)
 
     def correlation(self, values: FloatArray, base: FloatArray) -> float | None:

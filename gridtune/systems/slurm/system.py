@@ -255,31 +255,26 @@ class SlurmSystem(System):
         return Agreement.pooled(parts).trust if parts else None
 
     def reach(
-        self,
-        metric: str,
-        values: FloatArray,
-        jobs: FloatArray,
-        notes: Sequence[Mapping[str, Any]],
-        *,
-        windows: bool,
+        self, metric: str, pair: FloatArray, notes: Sequence[Mapping[str, Any]], windows: bool
     ) -> float:
         """Return the reach of a mean wait as `whatif` has it: two runs of one Slurm differ.
 
         Seeds are draws of one run. The clocks of windows are drawn one by one: their interval covers them.
         """
         name, of = split_name(metric)
-        both = np.isfinite(values).all(axis=0) & np.isfinite(jobs).all(axis=0) & (jobs[0] > 0)
+        both = np.isfinite(pair).all(axis=(0, 1)) & (pair[1, 0] > 0)
         if name != "wait_mean" or not both.any():
             return 0.0
-        waits, counts = values[:, both], jobs[0, both]
-        means, drawn = waits @ counts / counts.sum(), not windows and len(counts) > 1
+        waits, counts = pair[0, :, both].T, pair[1, 0, both]
+        means = waits @ counts / counts.sum()
         recorded = [
             note[RECORDED]["by_class"][of or ""] for note in notes if "by_class" in note.get(RECORDED, {})
         ]
         known, seconds = np.sum(recorded, axis=0) if recorded else (0, 0)
         ratio = float(max(1.0, seconds / known) / max(1.0, means[0])) if known else None
-        deviations = waits.std(axis=1, ddof=1) if drawn else np.zeros(2)
-        return reach_of(causes_of(means, deviations, counts.sum() if windows else counts.mean(), ratio))
+        if windows or len(counts) == 1:
+            return reach_of(causes_of(means, np.zeros(2), counts.sum(), ratio))
+        return reach_of(causes_of(means, waits.std(axis=1, ddof=1), counts.mean(), ratio))
 
     def _cluster(self, parameters: _SlurmParameters) -> SlurmCluster:
         """Return the cluster. The last eight are cached, by the content of their files."""

@@ -471,9 +471,8 @@ def test_real_runs_that_differ_make_intervals_and_verdicts_less_sure() -> None:
     table = table.append_column("metric.jobs", pa.array([40.0] * table.num_rows))
 
     def rows(reach: float) -> dict[Any, Mapping[str, Any]]:
-        def of_log(workload: str, metric: str, *pair: Any, windows: bool) -> float:
-            assert (workload, metric, windows, len(pair)) == ("log", "wait", False, 2)
-            assert pair[0].shape == pair[1].shape == (2, 7)
+        def of_log(workload: str, metric: str, pair: Any, windows: bool) -> float:
+            assert (workload, metric, windows, pair.shape) == ("log", "wait", False, (2, 2, 7))
             return reach
 
         found = read_cells(table, {"order": "fcfs"}, ("workload",), of_log)
