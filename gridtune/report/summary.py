@@ -218,7 +218,7 @@ class Summary:
         assert row is not None
         front = next((one for one in self.fronts if one.stratum == answer.stratum), None)
         places = self._places(answer, ranking)
-        effects = self._effects(places, self.measures)
+        effects = list(self._effects(places, self.measures))
         rows = ranking.strata["" if overall else answer.stratum]
         next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
         bounds: Sequence[Bound] = ()
@@ -239,8 +239,8 @@ class Summary:
             details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
         details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
         kept = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
-        if row.get("confirmed") and row.get("subject_to") == Kept.NO and not kept:
-            kept = [f"a bound is broken on the {ranking.head.replicate}s that the search did not see"]
+        if row.get("confirmed") and row.get("subject_to") == Kept.NO:
+            kept.insert(0, f"a bound is broken on the {ranking.head.replicate}s that the search did not see")
         elif bounds and not kept:
             kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
         whole = replace(
@@ -286,56 +286,48 @@ class Summary:
 
     def _effects(
         self, places: Sequence[tuple[Row, Stratum]], measures: Mapping[str, Measure]
-    ) -> list[Effect]:
-        """Return the effects of a configuration on its strata, which share the error."""
-        return [
-            effect
-            for row, stratum in places
-            for effect in self._effects_on(stratum, row["configuration_id"], measures, len(places))
-        ]
-
-    def _effects_on(
-        self, stratum: Stratum, key: str, measures: Mapping[str, Measure], families: int
     ) -> Iterator[Effect]:
-        place = stratum.place[key]
-        base = int(stratum.bases[place])
-        if base in (-1, place):
-            return
+        """Yield the effects of a configuration on its strata, which share the error."""
         known = [name for name in measures if f"metric.{name}" in self.cells.table.column_names]
-        samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
-        samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
-        if not samples:
-            return
-        values, other = np.array(list(samples.values())).transpose(1, 0, 2)
-        compared = compare_rows(
-            values, other, stratum.correlation(values, other), comparisons=len(samples) * families
-        )
-        pair = np.array([place]), np.array([base])
-        ends = [
-            stratum.widened(name, *pair, *(column[[number]] for column in compared.paired))
-            for number, name in enumerate(samples)
-        ]
-        compared = compared.with_ends(*np.concatenate(ends, axis=1))
-        conditions = self.classes.get(str(stratum.key.get("workload")), {})
-        for index, metric in enumerate(samples):
-            measure = measures[metric]
-            paired = np.isfinite(values[index]) & np.isfinite(other[index])
-            mean, baseline = values[index][paired].mean(), other[index][paired].mean()
-            adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
-            yield Effect(
-                metric=metric,
-                unit="" if measure.unit == "1" else measure.unit,
-                jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
-                workload=stratum.name,
-                baseline=plain(baseline),
-                mean=plain(mean),
-                relative=plain(compared.relative[index]),
-                low=plain(compared.low[index]),
-                high=plain(compared.high[index]),
-                p_value=plain(compared.p_value[index]),
-                effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
-                adverse=adverse,
+        for row, stratum in places:
+            place = stratum.place[row["configuration_id"]]
+            base = int(stratum.bases[place])
+            if base in (-1, place):
+                continue
+            samples = {name: stratum.samples(name, [stratum.ids[place], stratum.ids[base]]) for name in known}
+            samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
+            if not samples:
+                continue
+            values, other = np.array(list(samples.values())).transpose(1, 0, 2)
+            compared = compare_rows(
+                values, other, stratum.correlation(values, other), comparisons=len(samples) * len(places)
             )
+            pair = np.array([place]), np.array([base])
+            ends = [
+                stratum.widened(name, *pair, *(column[[number]] for column in compared.paired))
+                for number, name in enumerate(samples)
+            ]
+            compared = compared.with_ends(*np.concatenate(ends, axis=1))
+            conditions = self.classes.get(str(stratum.key.get("workload")), {})
+            for index, metric in enumerate(samples):
+                measure = measures[metric]
+                paired = np.isfinite(values[index]) & np.isfinite(other[index])
+                mean, baseline = values[index][paired].mean(), other[index][paired].mean()
+                adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
+                yield Effect(
+                    metric=metric,
+                    unit="" if measure.unit == "1" else measure.unit,
+                    jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
+                    workload=stratum.name,
+                    baseline=plain(baseline),
+                    mean=plain(mean),
+                    relative=plain(compared.relative[index]),
+                    low=plain(compared.low[index]),
+                    high=plain(compared.high[index]),
+                    p_value=plain(compared.p_value[index]),
+                    effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
+                    adverse=adverse,
+                )
 
     def _worse_overall(self, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
         """Return the same over all strata: the others are ranked again with the one as their baseline."""
@@ -349,7 +341,7 @@ class Summary:
             if any(same_configuration(one, other) for one in (row, *others))
         ]
         part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
-        again = read_cells(part, row_parameters(row), cells.group_by, cells.reach)
+        again = read_cells(part, row_parameters(row), cells.group_by)
         compared = rank_overall(again, replace(ranking.head, overall=False))
         every = [] if compared is None else compared.rows
         worse = [row_parameters(one) for one in every if one["verdict"] == Verdict.WORSE]

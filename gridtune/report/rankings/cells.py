@@ -172,8 +172,6 @@ class Cells:
         Columns of the strata's values and of the parameters, as rankings have them.
     strata
         The strata, in order of appearance.
-    reach
-        As of `read_cells`.
     """
 
     table: pa.Table
@@ -182,7 +180,6 @@ class Cells:
     replicate: str
     fields: Sequence[pa.Field]
     strata: Sequence[Stratum]
-    reach: Callable[..., float] | None = None
 
     @property
     def own_baseline(self) -> dict[str, Any]:
@@ -256,7 +253,7 @@ def read_cells(
         pa.field(name, table.schema.field(column).type) for name, column in zip(names, columns, strict=True)
     ]
     fields += [table.schema.field(name) for name in parameters]
-    return Cells(table, baseline, tuple(names), replicate, fields, strata, reach)
+    return Cells(table, baseline, tuple(names), replicate, fields, strata)
 
 
 def configuration_parameters(
