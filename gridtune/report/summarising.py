@@ -253,19 +253,19 @@ def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:
 
 
 def write_report(summary: Summary, directory: Path) -> list[Path]:
-    """Write the tables and figures of a sweep into its folder.
+    """Write the tables of a sweep into its folder.
 
     Returns
     -------
     list of Path
-        `ranking.md`, a CSV per table, with several objectives `front.csv`, and the figures in `plots/`.
+        `ranking.md`, a CSV per table, and with several objectives `front.csv`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = [_written(directory / "ranking.md", summary.markdown)]
     files += [_written(directory / f"{name}.csv", table_csv(one.table)) for name, one in summary.tables]
     for prefix, fronts in _fronts(summary):
         files.append(_written(directory / f"{prefix}front.csv", table_csv(front_table(fronts))))
-    return [*files, *_figures(summary, directory / "plots")]
+    return files
 
 
 def _fronts(summary: Summary) -> Iterator[tuple[str, list[Front]]]:
@@ -281,7 +281,8 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
+def draw_report(summary: Summary, directory: Path) -> Iterator[Path]:
+    """Draw the rankings and fronts of a sweep, and yield the picture files."""
     from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
 
     for prefix, fronts in _fronts(summary):

@@ -26,7 +26,6 @@ from gridtune.report.labels import (
 from gridtune.report.rankings.bounds import Bound, Bounds
 from gridtune.report.rankings.cells import Cells, Stratum, read_cells
 from gridtune.report.rankings.combined import Front, fronts_of, rank_overall
-from gridtune.report.rankings.power import POWER
 from gridtune.report.rankings.ranking import (
     LEVEL,
     Ranking,
@@ -440,6 +439,6 @@ def _needed(
 ) -> Iterator[str]:
     """Yield how many replicates would show that a mean is on its side of a bound, if that is finite."""
     effect = spread.effect - spread.on_scale(beside)
-    (needed,) = replicates_needed(effect, spread.deviation, level=level, power=POWER, comparisons=comparisons)
+    (needed,) = replicates_needed(effect, spread.deviation, level=level, comparisons=comparisons)
     if math.isfinite(needed):
         yield f"run about {int(needed):,} {noun}s like these {int(spread.pairs[0])} to settle {name}"

@@ -20,7 +20,7 @@ from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.simulator.portfolio import Waiting, choose_sequence, new_waiting
 from gridtune.batch.simulator.rows import sort_rows
 from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_jobs
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import bare, kernel
 from gridtune.errors import PolicyError
 from gridtune.slurm.kernel.arrays import World
 from gridtune.slurm.kernel.placing import has, ones
@@ -240,3 +240,9 @@ def sort_waiting(ordering, count, now):
             order[place] = order[place - 1]
             place -= 1
         order[place] = record
+
+
+@kernel()
+def sort_now(ordering, count, now):
+    """Sort the first `count` records of the queue, outside of a replay."""
+    sort_waiting(bare(ordering), count, now)

@@ -61,6 +61,7 @@ class TestSlurmSystemWithARollout(SystemConformance):
     example: ClassVar[dict[str, Any]] = {**CELL, "first": 60, "order": "rollout(moves=5)", "guard": 3600}
 
 
+@pytest.mark.slow
 def test_a_rollout_chooses_among_its_portfolio() -> None:
     def wait(order, first=60, **parameters):
         return wait_mean(order=order, first=first, **parameters)
