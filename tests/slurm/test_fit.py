@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from matplotlib.figure import Figure
 
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
@@ -18,7 +21,7 @@ from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import Effective
-from gridtune.study.fitting import fit
+from gridtune.study.fitting import Fit, fit
 from gridtune.workload import Workload, write_workload
 
 CONF = """\
@@ -207,3 +210,16 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
     assert fixed["release_delay"] == settings.release_delay
     refused = CliRunner().invoke(cli, ["init", whatif[2], "--fit", str(out / "fit.yaml")])
     assert "go with --slurm" in refused.output
+
+
+def test_waits_over_time_begin_with_the_first_job() -> None:
+    submit = 10**6 + 3600 * np.arange(40)
+    waits = 60.0 * np.arange(40)
+    jobs = SimpleNamespace(requests=[SimpleNamespace(submit=one) for one in submit], recorded=waits)
+    drawn: Any = SimpleNamespace(jobs=jobs, fitted=waits[None], described=waits[None], cut=submit[24])
+    axes = Figure().add_subplot()
+    Fit._over_time(drawn, axes)
+    recorded = axes.lines[0]
+    np.testing.assert_allclose(recorded.get_xdata(), np.arange(40) * 0.975 + 0.4875, atol=0.001)
+    np.testing.assert_allclose(recorded.get_ydata(), waits / 3600)
+    assert axes.lines[-1].get_xdata()[0] == 24
