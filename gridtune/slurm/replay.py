@@ -17,7 +17,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.clocks import ADVANCE, PRIORITISE, SETTLE, resume, take_turn
-from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes
+from gridtune.slurm.kernel.ordering import DecidedOrder, Ordering, new_ordering, order_for_nodes
 from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.kernel.world import new_world
 from gridtune.slurm.requests import Request, RequestCheck
@@ -233,7 +233,10 @@ class _ClusterReplay:
             numbers = np.array([self.requests[k].number for k in self.order])
             looks = self.ordering.ahead is not None
             with naming_jobs(numbers if looks else numbers[world.records.job]):
-                check_scores(self.scores, self.inputs, "last" if looks else "fail")
+                if isinstance(self.scores, DecidedOrder):
+                    self.scores.check()
+                else:
+                    check_scores(self.scores, self.inputs, "last" if looks else "fail")
         return self._result()
 
     def _advance(self, until: int) -> None:
