@@ -88,7 +88,7 @@ def test_a_job_whose_results_would_go_away_is_refused(script: str, tmp_path: Pat
             marks=pytest.mark.slow,
         ),
         pytest.param("provisioning_tradeoff", ["--tasks", "10"], "alpha", marks=pytest.mark.slow),
-        ("provisioning_moga", ["--plans", "20"], "population"),
+        pytest.param("provisioning_moga", ["--plans", "20"], "population", marks=pytest.mark.slow),
     ],
 )
 def test_a_tune_script_searches_and_tracks(

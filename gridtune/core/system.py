@@ -11,13 +11,15 @@ entry points, exactly as somebody else's are:
 from __future__ import annotations
 
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -84,6 +86,29 @@ class SystemParameters(BaseModel):
             for name in names:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} has no effect with {choice}")
+
+
+_P = TypeVar("_P", bound=SystemParameters)
+
+
+def described(module: str, *, grouped: bool = True) -> Callable[[type[_P]], type[_P]]:
+    """Return a decorator that takes the texts of a class's parameters from a TOML file of the module's name.
+
+    `[parameters.NAME]` has the `description` and `examples` of a parameter, `[groups]` the titles for help,
+    which a class that others of the module derive from does not have (`grouped=False`).
+    """
+    declared = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+
+    def describe(parameters: type[_P]) -> type[_P]:
+        if grouped and "groups" in declared:
+            titles = {title: tuple(names) for title, names in declared["groups"].items()}
+            parameters.groups = MappingProxyType(titles)
+        for name in declared["parameters"].keys() & parameters.__annotations__.keys():
+            for kind, text in declared["parameters"][name].items():
+                setattr(parameters.model_fields[name], kind, text)
+        return parameters
+
+    return describe
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ def score(job):
 """
 
 
+@pytest.mark.slow
 def test_code_that_was_edited_is_named(tmp_path: Path) -> None:
     plugin = tmp_path / "mine.py"
     plugin.write_text(ORDER)
@@ -175,6 +176,7 @@ def long_waits(jobs):
 
 
 @pytest.mark.usefixtures("registrations")
+@pytest.mark.slow
 def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -185,7 +185,10 @@ DATED = {
 }
 
 
-@pytest.mark.parametrize("name", DATED)
+@pytest.mark.parametrize(
+    "name",
+    ["changes after a while", pytest.param("knows a log by its times", marks=pytest.mark.slow)],
+)
 def test_a_policy_that_knows_the_date_is_found(gridtune, tmp_path, logs, name: str) -> None:
     written(tmp_path, *DATED[name], name=f"dated-{len(name)}")
     code, out, _ = gridtune("policy", "score", "policy.py", "--json", *logs)
@@ -203,6 +206,7 @@ def test_generated_logs_are_new_each_time_unless_seeded() -> None:
     assert longest > 150 * 86_400
 
 
+@pytest.mark.slow
 def test_a_replay_that_depends_on_its_process_is_seen(monkeypatch, tmp_path, logs) -> None:
     path = written(tmp_path, "import os\nX = float(os.environ.get('LEAK', 1))\n", "job.walltime * X", "env")
     monkeypatch.setenv("LEAK", "-1")

@@ -206,6 +206,7 @@ def test_the_lines_of_slurm_conf_that_change_are_printed(paths, change, line):
     assert line in report["slurm_conf"]
 
 
+@pytest.mark.slow
 def test_weeks_are_what_intervals_are_made_of(paths, tmp_path):
     _, folder = paths
     days = "".join(

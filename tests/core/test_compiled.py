@@ -308,12 +308,14 @@ CHANGES = (
 )
 
 
+@pytest.mark.slow
 def test_machine_code_of_anything_else_is_not_used(hits: Callable[..., int]) -> None:
     for changed in CHANGES:
         assert [hits(**changed), hits(**changed)] == [0, 1], changed
     assert hits() == 1
 
 
+@pytest.mark.slow
 def test_damaged_machine_code_is_made_again(hits: Callable[..., int], package: Path) -> None:
     for suffix in (".nbi", ".nbc"):
         (file,) = (package.parent / "cache").glob(f"double-*{suffix}")

@@ -74,6 +74,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         read_plugin(tmp_path / "absent.py")
 
 
+@pytest.mark.slow
 def test_kernels_are_cached_with_the_file_here_or_on_another_machine(tmp_path: Path) -> None:
     """And compiled again when a helper is edited."""
     file, helper = tmp_path / "p.py", tmp_path / "helper.py"

@@ -111,6 +111,7 @@ def _not_the_first(reader: Reader, seed: int) -> bool | Finding:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_the_script_counts_and_ends_with_success(tmp_path: Path) -> None:
     command = [ROOT / "scripts" / "fuzz", "--inputs", "40", "--reader", "json", "--findings", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -227,6 +227,7 @@ def test_an_adaptive_sweep_shows_its_trials(tab: Browser, tmp_path: Path) -> Non
     assert tab.faults == []
 
 
+@pytest.mark.slow
 def test_ten_thousand_configurations_and_one(tab: Browser, tmp_path: Path) -> None:
     many = results_of(1250, 8)
     show(tab, tmp_path, many, replace(facts_of(), objectives=OBJECTIVES[:1]))

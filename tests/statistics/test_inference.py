@@ -12,6 +12,7 @@ from gridtune.errors import MetricError
 from gridtune.statistics.inference import (
     _expanded_ends,
     bootstrap_interval,
+    hold_together,
     interquartile_mean,
     paired_difference,
 )
@@ -259,3 +260,22 @@ class TestPairedDifference:
     def test_shapes_that_do_not_pair(self) -> None:
         with pytest.raises(MetricError, match="do not pair"):
             paired_difference([1.0, 2.0], [1.0, 2.0, 3.0], rng=seeded())
+
+
+class TestIntervalsThatHoldTogether:
+    def test_an_end_beyond_0_stops_there_and_one_at_0_moves_out(self) -> None:
+        estimate = np.array([2.0, 2.0, -2.0, -2.0])
+        ends = (np.array([0.5, 0.0, -4.0, -4.0]), np.array([4.0, 4.0, -0.5, 0.0]))
+        counts, shown = np.full(4, 5), np.ones(4, bool)
+        factor = stats.t.ppf(0.995, 4) / stats.t.ppf(0.975, 4)
+        low, high = hold_together(estimate, ends, counts, shown, levels=(0.05, 0.01), ratio=False)
+        assert low[:2] == pytest.approx([0.0, 2 - 2 * factor])
+        assert high[2:] == pytest.approx([0.0, 2 * factor - 2])
+        assert (high[:2], low[2:]) == (pytest.approx(2 + 2 * factor), pytest.approx(-2 - 2 * factor))
+
+    def test_without_a_shown_difference_0_is_inside(self) -> None:
+        ends = (np.array([0.5, -4.0]), np.array([4.0, -0.5]))
+        low, high = hold_together(
+            np.array([2.0, -2.0]), ends, np.full(2, 5), np.zeros(2, bool), levels=(0.05, 0.05), ratio=False
+        )
+        assert (low.tolist(), high.tolist()) == ([0.0, -4.0], [4.0, 0.0])

@@ -101,6 +101,7 @@ def test_a_finished_sweep_is_looked_at_as_one_in_a_folder(
     assert run(capsys, "rerun", cell, url)[0] == 0
 
 
+@pytest.mark.slow
 def test_shards_at_urls_are_merged(
     bucket: str, storage: Storage, space: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

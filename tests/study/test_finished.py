@@ -119,7 +119,13 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(change, id=name, marks=() if name in ("log", "plug-in", "table") else pytest.mark.slow)
+        for name, change in CHANGES.items()
+    ],
+)
 def test_whatever_changes_the_sweep_does_its_work(
     change: Callable[[Path], object], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_an_object_and_a_file_of_the_same_log_are_the_same_cells(log: gt.Workloa
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_function_travels_to_workers(log: gt.Workload, tmp_path: Path, cluster: None) -> None:
     on_ray = run(space(log), tmp_path / "ray", executor="ray").to_pandas()
     inline = run(space(log), tmp_path / "inline", executor="inline").to_pandas()

@@ -116,6 +116,7 @@ thread.join()
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_ray_ends_while_another_thread_collects_garbage() -> None:
     run = subprocess.run(
         [sys.executable, "-c", _COLLECTING_THREAD], capture_output=True, text=True, timeout=300, check=False

@@ -85,6 +85,7 @@ def lines(path: Path) -> Sequence[str]:
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 def test_killed_half_way_and_resumed_it_is_as_if_undisturbed(tmp_path: Path) -> None:
     changes = {**SPACE, **STRATEGIES["asha"], "fixed": {"nap": 0.02}}
     space = toy_space(**{**changes, "resources": {}})

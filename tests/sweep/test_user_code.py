@@ -494,6 +494,7 @@ print([cell.cell_id for cell in space_cells(space)])
 """
 
 
+@pytest.mark.slow
 def test_code_of_a_script_has_the_same_ids_in_every_process(folder: Path) -> None:
     def ids(place: str, text: str, seed: str) -> str:
         script = write(folder / place / "script.py", "{source}", source=text)

@@ -28,6 +28,7 @@ from .synthetic import cell_results, sweep_facts
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.slow,
     pytest.mark.skipif(chromium.program() is None, reason=f"no browser: none of {', '.join(chromium.NAMES)}"),
 ]
 
@@ -152,7 +153,6 @@ def test_the_page_of_a_configuration_shows_its_values(site: Site) -> None:
     assert text.count("gridtune.") <= 3
 
 
-@pytest.mark.slow
 def test_two_configurations_side_by_side(site: Site) -> None:
     client = connect(site.uri)
     query = f"tags.`mlflow.parentRunId` = '{site.outcome.run_id}'"

@@ -114,6 +114,7 @@ def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
     assert (tmp_path / "mlartifacts" / "orders").is_dir()
 
 
+@pytest.mark.slow
 def test_the_same_sweep_again_changes_nothing_and_an_extended_one_ranks_again(
     store_uri: str, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_an_interrupted_sweep_goes_on_in_the_same_runs(store_uri: str, tmp_path:
     assert len(runs_of(store_uri)[0]) == 2
 
 
+@pytest.mark.slow
 def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(
     store_uri: str, tmp_path: Path
 ) -> None:
@@ -185,6 +187,7 @@ def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
 
 
+@pytest.mark.slow
 def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(store_uri: str, tmp_path: Path) -> None:
     client = connect(store_uri)
     client.delete_experiment(client.create_experiment("orders"))
@@ -239,6 +242,7 @@ def test_two_sweeps_into_one_fresh_store(tmp_path: Path) -> None:
     assert len(runs_of(uri)[0]) == 2
 
 
+@pytest.mark.slow
 def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str, tmp_path: Path) -> None:
     curve = {"iteration": [5, 10], "return_mean": [-3.0, -2.0], "lr": [0.1, float("nan")]}
     results = [

@@ -39,6 +39,7 @@ def test_points_and_checkpoints_are_there_while_it_trains(store_uri: str, tmp_pa
     assert _run_file(outcome.checkpoint("best.pt"), store_uri).read_text() == "weights"
 
 
+@pytest.mark.slow
 def test_a_training_that_continues_goes_on_in_its_run(store_uri: str, tmp_path: Path) -> None:
     with tracker(tmp_path, store_uri) as run:
         run.log(1, {"loss": 3.0})

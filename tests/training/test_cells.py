@@ -33,6 +33,7 @@ def train(monkeypatch, folder, **parameters):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_rung_continues_the_one_below(cluster, monkeypatch, tmp_path) -> None:
     whole = train(monkeypatch, tmp_path / "whole", iterations=2)
     below = train(monkeypatch, tmp_path / "rungs", iterations=1)

@@ -63,7 +63,9 @@ def test_ppo_of_rllib_trains(name, run_script) -> None:
     ("name", "parameters"),
     [
         ("shutdown/ppo", {"trace": "orion_days", "cluster": "orion", "first": 20, "steps": 48}),
-        ("responsive/esnq", {"trace": "egee", "first": 700, "neurons": 10}),
+        pytest.param(
+            "responsive/esnq", {"trace": "egee", "first": 700, "neurons": 10}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_rllib_plays_a_checkpoint(name, parameters, run_script, tmp_path) -> None:

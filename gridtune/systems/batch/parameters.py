@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -21,7 +21,7 @@ from gridtune.batch.power import PowerPolicy
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.replay import Dependencies
 from gridtune.batch.simulator.scores import Undefined
-from gridtune.core.system import LogParameters, Partition, Window, split_list
+from gridtune.core.system import LogParameters, Partition, Window, described, split_list
 from gridtune.errors import MetricError, PolicyError, SimulationError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
@@ -56,33 +56,20 @@ Whole = Annotated[int, Field(ge=0)] | None
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
+@described(__file__, grouped=False)
 class Selection(LogParameters):
     """The parameters that select jobs of the log, and nothing else.
 
     `selected_jobs` sees no other parameter, and so the whole of it is the key that selections are cached by.
     """
 
-    processors: Annotated[int, Field(gt=0)] | None = Field(
-        None,
-        description="number of processors of the machine; default: as in the log's header",
-        examples=[128],
-    )
-    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
-    user: int | None = Field(None, description="only jobs of this user")
-    group: int | None = Field(None, description="only jobs of this group")
-    part: Window | None = Field(
-        None,
-        description="the i-th of n parts of the log, before windows: one to search, another to judge",
-        examples=["1/2"],
-    )
-    window: Window | None = Field(
-        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
-    )
-    window_mode: Literal["cut", "continuous"] = Field(
-        "cut",
-        description="cut: the window's jobs alone are replayed, on an empty machine; continuous: all "
-        "jobs are, and metrics are of the window's",
-    )
+    processors: Annotated[int, Field(gt=0)] | None = None
+    partition: Partition | None = None
+    user: int | None = None
+    group: int | None = None
+    part: Window | None = None
+    window: Window | None = None
+    window_mode: Literal["cut", "continuous"] = "cut"
 
     def left_out(self, jobs: int, warmup: float, cooldown: float) -> tuple[float, float]:
         """Return what metrics leave out at both ends of so many replayed jobs, as `evaluate` takes it."""
@@ -119,186 +106,58 @@ class Selection(LogParameters):
         return workload
 
 
+@described(__file__)
 class BatchParameters(Selection):
     """The parameters of one replay."""
 
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("trace", "processors", "order", "backfill", "kill", "walltime", "window", "load"),
-        "Jobs": (
-            *("clean", "first", "partition", "user", "group", "part", "window_mode", "run_scale"),
-            *("copy_probability", "copy_shift", "shake"),
-            *("partitions", "partition_processors", "dependencies"),
-        ),
-        "Policy": (
-            *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life", "guard"),
-            *(
-                "undefined_scores",
-                "noise",
-                "predictor",
-                "extra",
-                "strict",
-                "frozen",
-                "pass_per_event",
-                "compression",
-            ),
-        ),
-        "Energy": (
-            *("power", "idle_timeout", "cores_per_node", "boot", "shutdown"),
-            *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
-        ),
-        "Metrics": ("warmup", "cooldown", "classes", "by_class"),
-    }
+    order: str = "fcfs"
+    backfill: str = "easy"
+    fill_order: str | None = None
+    policy: Literal["order", "ppo"] = "order"
+    checkpoint: str | None = None
+    w1: Coefficient = None
+    w2: Coefficient = None
+    w3: Coefficient = None
+    w4: Coefficient = None
+    w5: Coefficient = None
+    w6: Coefficient = None
+    extra: bool | None = None
+    strict: bool | None = None
+    frozen: bool | None = None
+    pass_per_event: bool | None = None
+    compression: bool | None = None
+    kill: Literal["auto"] | bool = "auto"
+    walltime: Literal["log", "exact", "noise", "predicted"] = "log"
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    predictor: str = "last-two"
+    half_life: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
-    order: str = Field(
-        "fcfs",
-        description="queue order: fcfs, sjf, saf, wfp3, f1, …, one of a plug-in, an expression, or "
-        "rollout(…), which looks ahead",
-        examples=["fcfs", "log(walltime) + 0.3 * processors"],
-    )
-    backfill: str = Field(
-        "easy",
-        description="backfilling: none, easy, conservative, conservative-no-compression, easy-per-event, …",
-    )
-    fill_order: str | None = Field(
-        None, description="order in which backfilling tries the waiting jobs; default: the queue's own"
-    )
-    policy: Literal["order", "ppo"] = Field(
-        "order",
-        description="order: the queue order with its backfilling; ppo: a network from `gridtune train "
-        "batch`, which decides instead of both",
-    )
-    checkpoint: str | None = Field(
-        None,
-        description="with policy=ppo: the trained policy: the folder of a training, a file, or an MLflow run "
-        "(its id, or runs:/ID/PATH)",
-        examples=["results/train-batch"],
-    )
-    w1: Coefficient = Field(
-        None, description="the number that w1 stands for in an expression", examples=[0.5]
-    )
-    w2: Coefficient = Field(None, description="the same for w2")
-    w3: Coefficient = Field(None, description="the same for w3")
-    w4: Coefficient = Field(None, description="the same for w4")
-    w5: Coefficient = Field(None, description="the same for w5")
-    w6: Coefficient = Field(None, description="the same for w6")
-    extra: bool | None = Field(
-        None, description="EASY: may a backfilled job use processors that the head job leaves over?"
-    )
-    strict: bool | None = Field(
-        None, description="EASY: must a backfilled job end before the shadow time, not at it?"
-    )
-    frozen: bool | None = Field(
-        None, description="EASY: does the shadow time stay as it was when the head job blocked?"
-    )
-    pass_per_event: bool | None = Field(
-        None, description="EASY: a pass after each event of an instant instead of one after all?"
-    )
-    compression: bool | None = Field(
-        None, description="conservative: do reservations move up when a job ends early?"
-    )
-    kill: Literal["auto"] | bool = Field(
-        "auto",
-        description="end jobs at their walltime? auto: unless more than 1 % of the whole log's jobs outlived "
-        "theirs by more than five minutes",
-    )
-    walltime: Literal["log", "exact", "noise", "predicted"] = Field(
-        "log",
-        description="estimates the scheduler gets, for reservations too: the log's, the exact run times, "
-        "the log's × noise, or what the predictor says at submission",
-    )
-    noise: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="with walltime=noise: standard deviation of the walltime's logarithm", examples=[0.5]
-    )
-    predictor: str = Field(
-        "last-two",
-        description="where an order's `prediction` and `early_end`, rollout(durations=predicted) and "
-        "walltime=predicted come from: last-two, template, early-end, or one of a plug-in",
-        examples=["early-end"],
-    )
-    half_life: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
-    )
+    guard: Whole = None
 
-    guard: Whole = Field(
-        None,
-        description="seconds; jobs that have waited for longer go first under every order, the oldest first",
-        examples=[172800],
-    )
+    undefined_scores: Undefined = "fail"
+    partitions: Partitions = "pooled"
+    partition_processors: str | None = None
+    dependencies: Dependencies = "ignore"
+    load: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    run_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    copy_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    copy_shift: int = 0
+    shake: Annotated[int, Field(ge=0)] = 0
 
-    undefined_scores: Undefined = Field(
-        "fail",
-        description="a score of an expression or of an order of one's own that is infinite or not a number: "
-        "fail: the run fails, and names the job; last: such a job goes last, for searches of formulas",
-    )
-    partitions: Partitions = Field(
-        "pooled",
-        description="pooled: all jobs on one machine; separate: each partition is a machine of its own, with "
-        "its own queue",
-    )
-    partition_processors: str | None = Field(
-        None,
-        description="with partitions=separate: processors of partitions by name or number; default: as "
-        "imported from slurm.conf, else the most in use at once as recorded",
-        examples=["batch=512,gpu=64"],
-    )
-    dependencies: Dependencies = Field(
-        "ignore",
-        description="log: a job that depends on another is submitted its think time after that has ended in "
-        "the simulation; ignore: when the log has it",
-    )
-    load: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        1.0, description="factor on the load: times between submissions are divided by it", examples=[1.2]
-    )
-    run_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        1.0, description="factor on run times and walltimes"
-    )
-    copy_probability: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="probability with which a job is submitted a second time, `copy_shift` later"
-    )
-    copy_shift: int = Field(0, description="seconds from a job's submission to that of its copy")
-    shake: Annotated[int, Field(ge=0)] = Field(
-        0,
-        description="each submission is moved at random by up to this many seconds: replicates of one log",
-        examples=[60],
-    )
+    power: Literal["always_on", "timeout"] | None = None
+    idle_timeout: Whole = None
+    cores_per_node: Annotated[int, Field(ge=1)] | None = None
+    boot: Whole = None
+    shutdown: Whole = None
+    idle_watts: Watts = None
+    computing_watts: Watts = None
+    sleeping_watts: Watts = None
+    switching_off_watts: Watts = None
+    switching_on_watts: Watts = None
 
-    power: Literal["always_on", "timeout"] | None = Field(
-        None,
-        description="measure energy: always_on: no node is ever switched off; timeout: idle nodes are "
-        "switched off after idle_timeout; default: no power states",
-        examples=["timeout"],
-    )
-    idle_timeout: Whole = Field(
-        None,
-        description="with power=timeout: seconds after which an idle node is switched off (Slurm's "
-        "SuspendTime); default 600",
-        examples=[300],
-    )
-    cores_per_node: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="with power: processors of a node, which is switched as a whole; default 1"
-    )
-    boot: Whole = Field(None, description="with power: seconds to switch a node on; default 60")
-    shutdown: Whole = Field(None, description="with power: seconds to switch a node off; default 180")
-    idle_watts: Watts = Field(None, description="with power: power of a node without work; default 95")
-    computing_watts: Watts = Field(
-        None, description="with power: power of a node with all cores busy; default 190"
-    )
-    sleeping_watts: Watts = Field(None, description="with power: power of a node that is off; default 9")
-    switching_off_watts: Watts = Field(None, description="with power: power while switching off; default 101")
-    switching_on_watts: Watts = Field(None, description="with power: power while switching on; default 125")
-
-    warmup: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
-    )
-    cooldown: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
-    )
-    classes: JobClasses | None = Field(
-        None,
-        description="classes of jobs that metrics are given for, such as wait_mean[wide], each a name and a "
-        "condition; default: narrow, wide, short and long by the log",
-        examples=["{wide: processors >= 32, long: run_time > 14400}"],
-    )
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    cooldown: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    classes: JobClasses | None = None
     by_class: Annotated[tuple[str, ...], BeforeValidator(split_list)] = Field(
         (), description=f"metrics of jobs that are given for each class beside {', '.join(BY_CLASS)}"
     )

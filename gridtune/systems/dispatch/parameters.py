@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from gridtune.core.system import Count, LogParameters, Window, split_list
+from gridtune.core.system import Count, LogParameters, Window, described, split_list
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
@@ -56,35 +56,19 @@ SampledJobs = Annotated[Annotated[int, Field(ge=8)] | None, BeforeValidator(_all
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+@described(__file__, grouped=False)
 class InstanceParameters(LogParameters):
     """The jobs and the machines."""
 
-    trace: str | None = Field(  # type: ignore[assignment]  # its base needs a log
-        None,
-        description="a log that gives arrivals, run times and requested times; default: drawn jobs",
-        examples=["kth-sp2"],
-    )
-    batch_jobs: Count = Field(1000, description="jobs of each batch")
-    offered_load: Positive = Field(
-        0.8,
-        serialization_alias="load",
-        description="work that arrives in a second over what all machines do, while jobs arrive",
-    )
-    mean_length: Annotated[float, Field(ge=10, le=1e7)] = Field(
-        1000.0,
-        description="mean length of drawn jobs, s; lengths are uniform from a fifth to nine fifths of it",
-    )
-    slack: Annotated[float, Field(ge=0, le=1000)] = Field(
-        1 / 3, description="deadline = submission + estimate + slack × U(0, 1) × estimate"
-    )
-    estimate_error: Annotated[float, Field(ge=0, le=5)] = Field(
-        0.0, description="standard deviation of the logarithm of estimate over length", examples=[0.5]
-    )
-    factors: Factors = Field(TABLE_1, description="speed factor of each machine; above 1 is slower")
-    cpus: Annotated[int, Field(gt=0, le=1024)] = Field(1, description="processors of each machine")
-    forget: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.95, description="learned speeds: weight of a job relative to the next one on its machine"
-    )
+    trace: str | None = None  # type: ignore[assignment]  # its base needs a log
+    batch_jobs: Count = 1000
+    offered_load: Positive = Field(0.8, serialization_alias="load")
+    mean_length: Annotated[float, Field(ge=10, le=1e7)] = 1000.0
+    slack: Annotated[float, Field(ge=0, le=1000)] = 1 / 3
+    estimate_error: Annotated[float, Field(ge=0, le=5)] = 0.0
+    factors: Factors = TABLE_1
+    cpus: Annotated[int, Field(gt=0, le=1024)] = 1
+    forget: Annotated[float, Field(gt=0, le=1)] = 0.95
 
     @property
     def capacity(self) -> float:
@@ -103,6 +87,7 @@ class InstanceParameters(LogParameters):
         return self
 
 
+@described(__file__)
 class DispatchParameters(InstanceParameters):
     """The parameters of one run: jobs, machines, and the dispatcher."""
 
@@ -111,123 +96,35 @@ class DispatchParameters(InstanceParameters):
         "learning_load": "learning_offered_load",
     }
 
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("trace", "mode", "rule", "learner", "order", "offered_load", "factors", "batches"),
-        "Jobs and machines": (
-            *("clean", "first", "window", "batch_jobs", "learning_jobs", "learning_offered_load"),
-            *("mean_length", "slack", "estimate_error", "cpus", "changed_factors", "change_after"),
-            *("mean_up", "mean_down"),
-        ),
-        "Rules": ("speeds", "repair_every"),
-        "Trained policy": ("policy", "checkpoint"),
-        "Learning": (
-            *("refresh", "refresh_on", "memory", "attributes", "select_attributes", "candidates", "reselect"),
-            *("selection_jobs", "lwl_jobs", "lwl_selection_jobs", "forget"),
-        ),
-    }
+    window: Window | None = None
+    batches: Count = 5
+    learning_jobs: Number = 0
+    first: Count | None = None
+    learning_offered_load: Positive | None = Field(None, serialization_alias="learning_load")
 
-    window: Window | None = Field(
-        None, description="the i-th of n consecutive windows of the log", examples=["3/10"]
-    )
-    batches: Count = Field(5, description="batches of jobs")
-    learning_jobs: Number = Field(0, description="jobs before the first batch, to learn from; not measured")
-    first: Count | None = Field(None, description="only the first N jobs of the batches", examples=[500])
-    learning_offered_load: Positive | None = Field(
-        None,
-        serialization_alias="learning_load",
-        description="the same for the learning jobs; default: a third of `offered_load`",
-    )
+    changed_factors: Factors | None = None
+    change_after: Number = 0
+    mean_up: Positive | None = None
+    mean_down: Positive | None = None
 
-    changed_factors: Factors | None = Field(
-        None, description="speed factors after a change; needs change_after"
-    )
-    change_after: Number = Field(
-        0, description="with changed_factors: batches before the change, fewer than all; 0 for no change"
-    )
-    mean_up: Positive | None = Field(
-        None, description="machines fail: mean seconds from a repair to the next failure"
-    )
-    mean_down: Positive | None = Field(None, description="mean seconds from a failure to its repair")
-
-    policy: Literal["rules", "ppo"] = Field(
-        "rules",
-        description="rules: mode, rule and learner decide; ppo: a network of `gridtune train dispatch` binds "
-        "each job to a machine when it comes, and says how queues are ordered",
-    )
-    checkpoint: str | None = Field(
-        None,
-        description="with policy=ppo: the trained policy: the folder of a training, a file, or an MLflow run",
-        examples=["results/train-dispatch-ppo"],
-    )
-    mode: Literal["alone", "assist", "direct"] = Field(
-        "alone",
-        description="alone: the rule decides; assist: a learner may overrule it (Algorithm 2); direct: the "
-        "learner decides (Algorithm 3)",
-    )
-    rule: Rule | None = Field(
-        None,
-        description="random, round_robin, first_available; edd, erd, spt, atc: into the queue where "
-        "tardiness grows least, by due date, by release, before longer jobs, by apparent tardiness cost; "
-        "shared_queue: one queue for all, from which the next free processor takes a job. With mode=direct "
-        "it dispatches the learning jobs, and all jobs until something is learned; the learner drain needs "
-        "no rule. Default: erd with mode=direct, else random",
-    )
-    learner: Literal["none", "j48", "naive_bayes", "lwl", "drain"] = Field(
-        "none",
-        description="j48, naive_bayes, lwl: the paper's classifiers; drain: learned machine speeds and their "
-        "queues",
-    )
-    order: Order | None = Field(
-        None,
-        description="with mode=direct or rule=shared_queue: how queues are ordered; atc (apparent "
-        "tardiness cost): of the learners only drain has it; default: shortest with rule=shared_queue, "
-        "else fifo",
-    )
-    speeds: Speeds | None = Field(
-        None,
-        description="speed factors that predictions of ends and tardiness use, and by which the fastest free "
-        "machine takes from a shared queue: the true ones, learned ones, or 1; default: nominal with "
-        "rule=shared_queue, else known with mode=alone, else learned",
-    )
-    repair_every: Number | None = Field(
-        None,
-        description="arrivals between repairs: tabu search, or with mode=direct the learner's own repair "
-        "(among learning jobs tabu search, with edd and erd); 0 for none; default: 10 with mode=direct "
-        "unless the learner is drain, else 0",
-    )
-    refresh: Number = Field(
-        100,
-        description="jobs between refreshes of the learner; 0: it learns once, after the learning jobs",
-    )
-    refresh_on: Literal["finished", "arrivals"] = Field(
-        "finished", description="the jobs that refresh counts"
-    )
-    memory: SomeJobs = Field(10_000, description="learn from the last N ended jobs; none for all")
-    reselect: Annotated[float, Field(ge=1)] = Field(
-        1.25,
-        description="select the learner's settings again once the ended jobs have grown by this factor",
-    )
-    selection_jobs: SampledJobs = Field(1000, description="select them on N random jobs; none for all")
-    attributes: Literal["observed", "published"] = Field(
-        "observed",
-        description="of j48, naive_bayes and lwl, besides the estimate and the machine. observed: the "
-        "seconds left to the deadline, the jobs waiting and running there; published: the deadline on the "
-        "clock of its batch, the jobs waiting there",
-    )
-    select_attributes: bool = Field(
-        False, description="with j48, naive_bayes, lwl: select attributes, too, by correlation (CFS)"
-    )
-    candidates: Literal["all", "in_time"] = Field(
-        "all",
-        description="with mode=direct: machines that a learner chooses from; in_time: those on which the job "
-        "is predicted to end in time (Algorithm 3), and where there is none the rule decides",
-    )
-    lwl_jobs: SomeJobs = Field(
-        500, description="with learner=lwl: learn from the last N of these jobs; none for all"
-    )
-    lwl_selection_jobs: SampledJobs = Field(
-        250, description="with learner=lwl: select settings on N random jobs; none for all"
-    )
+    policy: Literal["rules", "ppo"] = "rules"
+    checkpoint: str | None = None
+    mode: Literal["alone", "assist", "direct"] = "alone"
+    rule: Rule | None = None
+    learner: Literal["none", "j48", "naive_bayes", "lwl", "drain"] = "none"
+    order: Order | None = None
+    speeds: Speeds | None = None
+    repair_every: Number | None = None
+    refresh: Number = 100
+    refresh_on: Literal["finished", "arrivals"] = "finished"
+    memory: SomeJobs = 10_000
+    reselect: Annotated[float, Field(ge=1)] = 1.25
+    selection_jobs: SampledJobs = 1000
+    attributes: Literal["observed", "published"] = "observed"
+    select_attributes: bool = False
+    candidates: Literal["all", "in_time"] = "all"
+    lwl_jobs: SomeJobs = 500
+    lwl_selection_jobs: SampledJobs = 250
 
     @model_validator(mode="after")
     def _policy_alone(self) -> DispatchParameters:

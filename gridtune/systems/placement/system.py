@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from gridtune.core.measures import Measure, read_metrics
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import Count, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import Count, Outcome, Streams, System, SystemParameters, WorkloadLoader, described
 from gridtune.errors import SimulationError
 from gridtune.systems.placement.cluster import GpuNodes, Pods
 from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place
@@ -20,44 +20,18 @@ from gridtune.types import FloatArray
 from gridtune.workload.catalogue import resolve_trace
 
 
+@described(__file__)
 class _PlacementParameters(SystemParameters):
     """A cluster with GPUs, the pods that arrive, and the rule that places them."""
 
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("rule", "nodes", "pods", "demand"),
-        "Scores": ("whole_scores", "typical_share"),
-        "Drawn cluster": ("drawn_nodes", "drawn_pods"),
-    }
-
-    rule: Rule = Field(
-        "fgd",
-        description="node of a pod: random; first_fit; best_fit, least processors and GPUs left; "
-        "least_waste, fewest GPUs left; dot_product, smallest product of free and requested; clustering, "
-        "with pods of as many GPUs; packing, GPUs in use first; fgd, where fragmentation grows least",
-    )
-    nodes: str | None = Field(
-        None,
-        description="CSV file with the columns cpu_milli, memory_mib, gpu, model; default: drawn nodes",
-        examples=["openb_node_list_gpu_node.csv"],
-    )
-    pods: str | None = Field(
-        None,
-        description="CSV file with the columns cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec; "
-        "default: drawn pods",
-        examples=["openb_pod_list_default.csv"],
-    )
-    demand: Annotated[float, Field(gt=0, le=10)] = Field(
-        1.3,
-        description="GPUs that all pods ask for, over those of the cluster; pods are repeated or left out",
-    )
-    whole_scores: bool = Field(
-        True, description="nodes' scores are rounded down to whole numbers of 0 to 100, as in Kubernetes"
-    )
-    typical_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.95, description="fgd expects the most frequent requests that make up this share of the pods"
-    )
-    drawn_nodes: Count = Field(60, description="nodes of a drawn cluster")
-    drawn_pods: Count = Field(400, description="pods to draw, before they are repeated or left out")
+    rule: Rule = "fgd"
+    nodes: str | None = None
+    pods: str | None = None
+    demand: Annotated[float, Field(gt=0, le=10)] = 1.3
+    whole_scores: bool = True
+    typical_share: Annotated[float, Field(gt=0, le=1)] = 0.95
+    drawn_nodes: Count = 60
+    drawn_pods: Count = 400
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from gridtune.core.system import CleanRules, Count, LogParameters
+from gridtune.core.system import CleanRules, Count, LogParameters, described
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans
@@ -63,142 +63,55 @@ Counts = Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=
 Prices = Annotated[tuple[NotNegative, ...], BeforeValidator(_split), Field(min_length=1)]
 
 
+@described(__file__)
 class ProvisioningParameters(LogParameters):
     """The parameters of one submission of a workflow."""
 
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("offers", "trace", "processors", "workflow", "approach", "scheduler", "search", "alpha"),
-        "Site and slots": (
-            *("clean", "first", "copy_probability", "copy_shift", "copy_seed", "inflation", "earliest"),
-            *("latest", "slot_price", "slot_fixed_price", "slot_sites", "slot_length", "slot_gap"),
-            *("slot_until", "latency", "bandwidth"),
-        ),
-        "Workflow": (
-            *("workflow_clean", "workflow_seed", "tasks", "depth", "run_time", "task_processors", "fan_in"),
-            *("communication", "cross_slot", "release"),
-        ),
-        "Search": (
-            *("pilot_widths", "population", "iterations", "evaluations", "crossover_points"),
-            *("crossover_rate", "mutation", "seeded"),
-        ),
-    }
+    offers: Literal["site", "poisson"] = "site"
+    trace: str | None = None  # type: ignore[assignment]  # unlike its base, this needs no log
+    processors: Count | None = None
+    copy_probability: Part = 0.0
+    copy_shift: int = 604_800
+    copy_seed: Annotated[int, Field(ge=0)] = 1
+    inflation: NotNegative = 0.0
+    earliest: Part = 0.1
+    latest: Part = 0.8
 
-    offers: Literal["site", "poisson"] = Field(
-        "site",
-        description="where slots come from. site: a cluster that replays a log under conservative "
-        "backfilling; poisson: random slots, on several sites",
-    )
-    trace: str | None = Field(  # type: ignore[assignment]  # unlike its base, this needs no log
-        None, description="with offers=site: the log", examples=["ctc-sp2-reconstructed"]
-    )
-    processors: Count | None = Field(
-        None, description="the site's size; default: what the log's header says", examples=[430]
-    )
-    copy_probability: Part = Field(
-        0.0, description="probability with which each job of the log is submitted a second time"
-    )
-    copy_shift: int = Field(604_800, description="seconds by which copies are later; 604800 is a week")
-    copy_seed: Annotated[int, Field(ge=0)] = Field(
-        1, description="seed of the choice of the jobs that are copied"
-    )
-    inflation: NotNegative = Field(
-        0.0,
-        description="how much longer than their run time the log's jobs request, as a part of it",
-        examples=[0.1],
-    )
-    earliest: Part = Field(
-        0.1, description="the workflow is submitted at a random second, from this part of the log's time on"
-    )
-    latest: Part = Field(0.8, description="… up to this part of it")
+    slot_price: Prices = (1.0,)
+    slot_fixed_price: Prices = (0.0,)
+    slot_sites: Counts = (10, 20, 30, 40)
+    slot_length: Positive = 1000.0
+    slot_gap: Positive = 1000.0
+    slot_until: Annotated[int, Field(ge=0)] = 30_000
+    latency: NotNegative = 0.0
+    bandwidth: Positive = 1e8
 
-    slot_price: Prices = Field(
-        (1.0,),
-        description="price of a slot per processor-second, c in the paper: one for all sites, or one for "
-        "each of slot_sites; best effort pays it too",
-        examples=["0.5,1,1,2"],
-    )
-    slot_fixed_price: Prices = Field(
-        (0.0,), description="… fixed price of a slot, f in the paper", examples=["100"]
-    )
-    slot_sites: Counts = Field((10, 20, 30, 40), description="with offers=poisson: processors of each site")
-    slot_length: Positive = Field(1000.0, description="… mean length of a slot, seconds")
-    slot_gap: Positive = Field(
-        1000.0, description="… mean time between the starts of a site's slots, seconds"
-    )
-    slot_until: Annotated[int, Field(ge=0)] = Field(30_000, description="… no slot starts after this second")
-    latency: NotNegative = Field(0.0, description="… latency between two sites, seconds")
-    bandwidth: Positive = Field(1e8, description="… bandwidth between two sites, bytes per second")
+    workflow: str = "random"
+    workflow_clean: CleanRules = ()
+    workflow_seed: Annotated[int, Field(ge=0)] = 1
+    tasks: Count = 100
+    depth: Count = 10
+    run_time: Annotated[float, Field(ge=1)] = 1000.0
+    task_processors: Annotated[float, Field(ge=1)] = 22.0
+    fan_in: Annotated[float, Field(ge=1)] = 2.0
+    communication: NotNegative = 0.0
 
-    workflow: str = Field(
-        "random",
-        description="random: generated level by level; cybershake: 8,039 tasks of a seismic hazard analysis; "
-        "or a file: DAX, Pegasus 5 or WfFormat, also as .gz or .xz",
-        examples=["cybershake", "Montage_100.dax.xml.gz"],
-    )
-    workflow_clean: CleanRules = Field(
-        (), description="cleaning rules for a workflow's file: zero_negative_times, zero_negative_sizes"
-    )
-    workflow_seed: Annotated[int, Field(ge=0)] = Field(
-        1, description="with workflow=random: seed of the workflow"
-    )
-    tasks: Count = Field(100, description="with workflow=random: number of tasks")
-    depth: Count = Field(10, description="… number of levels")
-    run_time: Annotated[float, Field(ge=1)] = Field(1000.0, description="… mean run time of a task, seconds")
-    task_processors: Annotated[float, Field(ge=1)] = Field(22.0, description="… mean processors of a task")
-    fan_in: Annotated[float, Field(ge=1)] = Field(2.0, description="… mean number of parents of a task")
-    communication: NotNegative = Field(
-        0.0, description="… mean time of a transfer between sites, in parts of the mean run time"
-    )
-
-    approach: Literal["provisioned", "best_effort"] = Field(
-        "provisioned",
-        description="provisioned: slots are chosen and reserved for the whole workflow; best_effort: each "
-        "task is submitted to the queue when its parents have ended",
-    )
-    scheduler: Literal["heft", "greedy", "min-min", "max-min"] = Field(
-        "heft", description="places the workflow's tasks on the slots of a plan"
-    )
-    cross_slot: Literal["never", "narrow", "always"] = Field(
-        "narrow",
-        description="whether a task may use several slots: never; narrow, if no single one is wide enough; "
-        "always, if it ends earlier",
-    )
+    approach: Literal["provisioned", "best_effort"] = "provisioned"
+    scheduler: Literal["heft", "greedy", "min-min", "max-min"] = "heft"
+    cross_slot: Literal["never", "narrow", "always"] = "narrow"
     search: Literal[
         "moga", "memetic", "nsga2", "nsga3", "random", "exact", "rules", "all", "open", "pilot"
-    ] = Field(
-        "moga",
-        description="choice of slots. moga: the paper's genetic algorithm; memetic: from plans of "
-        "simple rules to their neighbours; nsga2, nsga3; random: random plans; exact: every plan, of at "
-        "most 20 slots; rules: the plans of simple rules; all: take all slots; open: take the divisible "
-        "ones; pilot: one job for the whole workflow",
-    )
-    pilot_widths: Annotated[int, Field(ge=2)] = Field(
-        8, description="with search=pilot: widths to try, from the widest task's to the site's"
-    )
-    population: Annotated[int, Field(ge=2)] = Field(
-        100, description="plans that a search evaluates in one iteration"
-    )
-    iterations: Count = Field(20, description="generations, including the first")
-    evaluations: Count | None = Field(
-        None, description="plans that a search evaluates, instead of iterations", examples=[1000]
-    )
-    crossover_points: Annotated[int, Field(ge=1, le=8)] = Field(
-        2, description="with search=moga: number of crossover points"
-    )
-    crossover_rate: Part = Field(0.9, description="… share of pairs that are crossed")
-    mutation: NotNegative = Field(
-        1.0, description="… mean number of bits of a plan that flip; 1 is the paper's 1/n for each bit"
-    )
-    seeded: bool = Field(
-        False,
-        description="whether plans of simple rules are in the first generation; the paper's are all random",
-    )
-    release: bool = Field(
-        False, description="whether slots that no task uses are released; in the paper they are paid for"
-    )
-    alpha: Part = Field(
-        0.5, description="trade-off of the plan chosen from the front: 0 the makespan alone, 1 the cost alone"
-    )
+    ] = "moga"
+    pilot_widths: Annotated[int, Field(ge=2)] = 8
+    population: Annotated[int, Field(ge=2)] = 100
+    iterations: Count = 20
+    evaluations: Count | None = None
+    crossover_points: Annotated[int, Field(ge=1, le=8)] = 2
+    crossover_rate: Part = 0.9
+    mutation: NotNegative = 1.0
+    seeded: bool = False
+    release: bool = False
+    alpha: Part = 0.5
 
     @model_validator(mode="after")
     def _belong_together(self) -> ProvisioningParameters:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, create_model, model_validator
 
 from gridtune.core.measures import Measure
-from gridtune.core.system import Count, Streams, SystemParameters, WorkloadLoader
+from gridtune.core.system import Count, Streams, SystemParameters, WorkloadLoader, described
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters
@@ -36,23 +36,15 @@ _OF_CELLS: dict[str, Any] = {
 _CellParameters: Any = create_model("_CellParameters", __base__=TrainingParameters, **_OF_CELLS)
 
 
+@described(__file__)
 class _ESNQParameters(_CellParameters):
     """The parameters of one training: those of a cell with a learner, and how long it learns."""
 
-    policy: LearnedPolicy = Field("esn-sarsa", description="what learns (network-method)")
-    iterations: Count = Field(
-        6, description="sweeps over the jobs; unless pretraining_sweeps=0, the first is under a simple rule"
-    )
-    validate_every: Count = Field(1, description="sweeps between evaluations")
-    fits: Count | None = Field(
-        None, description="N: iterations of fitted Q after each sweep (a cell's `iterations`)"
-    )
-    held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.2,
-        description="share of the jobs to learn on, the last ones, that is held out for evaluation; on a "
-        "rigid site, if nobody waits there, the part as long with the longest waits; 0: none is, and those "
-        "that are learned on are evaluated",
-    )
+    policy: LearnedPolicy = "esn-sarsa"
+    iterations: Count = 6
+    validate_every: Count = 1
+    fits: Count | None = None
+    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
     @model_validator(mode="after")
     def _check_cell(self) -> _ESNQParameters:

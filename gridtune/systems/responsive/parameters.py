@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from gridtune.core.system import Count, LogParameters, Partition, Streams, Window
+from gridtune.core.system import Count, LogParameters, Partition, Streams, Window, described
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings, Method, Regressor
 from gridtune.systems.responsive.simulator.replay import Rule
@@ -73,6 +73,7 @@ _OF_PAPERS = ("pool_charged", "resized_at")
 _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 
 
+@described(__file__)
 class ResponsiveParameters(LogParameters):
     """The parameters of a cell.
 
@@ -82,147 +83,52 @@ class ResponsiveParameters(LogParameters):
     #: The name in the publication is a keyword of Python.
     renamed_parameters: ClassVar[Mapping[str, str]] = {"lambda": "weight"}
 
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
-        "Jobs and site": (
-            *("clean", "first", "partition", "shake", "part", "window", "left_out", "shares"),
-            *("start_latency", "estimates", "user_cap", "bound"),
-        ),
-        "Pool": (
-            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "headroom"),
-            *("jobs_per_core", "pool_charged", "resized_at"),
-        ),
-        "Learners": ("protocol", *LEARNING),
-    }
+    pool: _PoolRule = "demand"
+    boot_seconds: Seconds = 600
+    idle_seconds: Seconds | None = None
+    cooldown: Seconds | None = None
+    jobs_per_core: Positive = 1.0
 
-    pool: _PoolRule = Field(
-        "demand",
-        description="elastic: what sizes the pool. demand: headroom × the cores that running and waiting "
-        "jobs need; keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s",
-    )
-    boot_seconds: Seconds = Field(
-        600,
-        description="elastic: seconds from the order of a core, which is paid for from then on, to its use",
-    )
-    idle_seconds: Seconds | None = Field(
-        None,
-        description="elastic: seconds that a core must be idle to be released; default: 600; keda: 0",
-    )
-    cooldown: Seconds | None = Field(
-        None,
-        description="elastic: keep the largest size asked for in this many seconds; default: 0; keda: 300",
-    )
-    jobs_per_core: Positive = Field(1.0, description="keda: running and waiting jobs for each core")
+    partition: Partition | None = None
+    shake: Annotated[int, Field(ge=0)] = 0
+    split: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    part: Literal["train", "test", "all"] = "test"
+    window: Window | None = None
+    left_out: Annotated[int, Field(ge=0)] | None = None
 
-    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
-    shake: Annotated[int, Field(ge=0)] = Field(
-        0,
-        description="move submissions at random by up to this many seconds, for replicates of one log",
-        examples=[600],
-    )
-    split: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.5, description="share of the jobs to learn on; the first ones"
-    )
-    part: Literal["train", "test", "all"] = Field(
-        "test", description="part of the log to report on; default: test, with protocol=online all"
-    )
-    window: Window | None = Field(
-        None, description="report only on the i-th of n windows of the part, with about as many jobs each"
-    )
-    left_out: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="jobs left out of the metrics at either end; default: 500, at most an eighth of all",
-    )
+    shares: str | None = None
 
-    shares: str | None = Field(
-        None,
-        description="target shares of the VOs as group=share, of all others as other=share; default: "
-        "their shares of the work in the part to learn on",
-        examples=["1=0.53,2=0.19,3=0.1,other=0.18"],
-    )
+    cores: Count | None = None
+    site: Literal["rigid", "elastic", "elastic-paper"] = "rigid"
+    floor: Count | None = None
+    largest: Count | None = None
+    pool_charged: Literal["before", "after"] = "before"
+    resized_at: Literal["starts", "ends"] = "starts"
+    start_latency: Annotated[int, Field(ge=0)] = 0
+    estimates: Literal["oracle", "estimated"] = "estimated"
 
-    cores: Count | None = Field(
-        None, description="cores of the site; default: those in the log's header", examples=[81]
-    )
-    site: Literal["rigid", "elastic", "elastic-paper"] = Field(
-        "rigid",
-        description="elastic: events and a timer size the pool, and cores take time to boot; elastic-paper: "
-        "as in the papers, the pool changes only when a job starts, and at once",
-    )
-    floor: Count | None = Field(
-        None, description="elastic: smallest size of the pool; default: 30, or all cores of a smaller site"
-    )
-    largest: Count | None = Field(
-        None, description="elastic: largest size of the pool; default: twice the cores"
-    )
-    pool_charged: Literal["before", "after"] = Field(
-        "before",
-        description="elastic-paper: whether U of a decision counts the pool up to the decision, or as in the "
-        "paper up to the next one, with the size that was chosen",
-    )
-    resized_at: Literal["starts", "ends"] = Field(
-        "starts",
-        description="elastic-paper: ends: as in the paper of 2009, the end of a job may resize the pool also "
-        "when none waits (simple rules, esn-sarsa and ffnn-sarsa)",
-    )
-    start_latency: Annotated[int, Field(ge=0)] = Field(
-        0, description="seconds from a decision to the start of its job, with the core in use"
-    )
-    estimates: Literal["oracle", "estimated"] = Field(
-        "estimated",
-        description="oracle: run times are known at submission; estimated: the median of the class is used",
-    )
+    policy: Policy = "fcfs"
+    checkpoint: str | None = None
+    user_cap: Count = 17
+    headroom: Annotated[float, Field(ge=0)] | None = None
+    weight: Share = 0.5
 
-    policy: Policy = Field(
-        "fcfs",
-        description="a simple rule, a learner (network-method), or a `learned` policy",
-    )
-    checkpoint: str | None = Field(
-        None,
-        description="learned: the policy: the folder of a training, a file, or an MLflow run (its id, or "
-        "runs:/ID/PATH)",
-        examples=["results/train-responsive-esnq"],
-    )
-    user_cap: Count = Field(17, description="capped_fcfs: most running jobs of a user")
-    headroom: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        description="size the pool to this many times the cores that running and waiting jobs need; elastic: "
-        "default 1; elastic-paper: with 0 or none simple rules keep the pool, and learners choose it",
-        examples=[1.2],
-    )
-    weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
+    bound: bool = False
 
-    bound: bool = Field(
-        False, description="also compute responsiveness_mean_bound, which no order can exceed: some seconds"
-    )
-
-    protocol: Literal["frozen", "online"] = Field(
-        "frozen",
-        description="frozen: learners learn on the first part of the log (`split`), and decide by what they "
-        "have learned; online: as in the paper of 2009, the run that is measured is the one that learns, "
-        "after pre-training under EDF on the first part (esn-sarsa and ffnn-sarsa)",
-    )
-    neurons: Count | None = Field(None, description="neurons of a reservoir or of the hidden layer")
-    spectral_radius: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="spectral radius of the reservoir", examples=[0.9]
-    )
-    leak: Share | None = Field(None, description="share of a neuron's state that is replaced at a decision")
-    input_scale: Positive | None = Field(None, description="factor on the input weights")
-    reservoirs: Count | None = Field(None, description="number of networks whose values are averaged")
-    ridge: Positive | None = Field(None, description="ridge of the readout's regression")
-    epsilon: Share | None = Field(None, description="ε: share of random decisions while learning")
-    discount: Share | None = Field(None, description="γ: weight of the next decision's value")
-    learning_rate: Share | None = Field(None, description="η: step from the present value to the target")
-    pretraining_sweeps: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="learning sweeps over a first run under earliest deadline first"
-    )
-    sweeps: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="runs with the learner's own decisions"
-    )
-    iterations: Count | None = Field(None, description="N: iterations of fitted Q after each run")
-    relearn: Count | None = Field(
-        None, description="sarsa: decisions between two fits; default: 1, ffnn: 500"
-    )
+    protocol: Literal["frozen", "online"] = "frozen"
+    neurons: Count | None = None
+    spectral_radius: Annotated[float, Field(ge=0)] | None = None
+    leak: Share | None = None
+    input_scale: Positive | None = None
+    reservoirs: Count | None = None
+    ridge: Positive | None = None
+    epsilon: Share | None = None
+    discount: Share | None = None
+    learning_rate: Share | None = None
+    pretraining_sweeps: Annotated[int, Field(ge=0)] | None = None
+    sweeps: Annotated[int, Field(ge=0)] | None = None
+    iterations: Count | None = None
+    relearn: Count | None = None
 
     @model_serializer(mode="wrap")
     def _named_as_in_ids(

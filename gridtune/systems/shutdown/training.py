@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.core.measures import Measure
-from gridtune.core.system import SystemParameters
+from gridtune.core.system import SystemParameters, described
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS, combine_days, measure_days
 from gridtune.systems.shutdown.parameters import CLUSTERS
@@ -49,33 +49,24 @@ HELD_OUT = 10
 _EVALUATED = ("score_per_day", "energy_waste_per_day", "switches_per_day", "stretch_mean", "qos_violations")
 
 
+@described(__file__)
 class _ShutdownPPOParameters(PPOParameters):
     """The parameters of one training."""
 
-    trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
-    first: Count | None = Field(None, description="only the first N train days")
-    cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
-        "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
-    )
-    tau: Annotated[float, Field(ge=0)] = Field(
-        0.5, description="a job is late once it has waited this share of its walltime"
-    )
-    variant: Literal["paper", "exact"] = Field(
-        "paper", description="late jobs that the reward counts, see docs/shutdown.md"
-    )
-    network: Literal["paper", "recurrent", "mlp"] = Field(
-        "recurrent", description="network to train, see docs/agents.md"
-    )
-    frames: Count | None = Field(
-        None, description="with network=paper: observations read for each decision; default 20"
-    )
-    iterations: Count = Field(160, description="iterations of PPO, each an update from new days")
+    trace: str
+    first: Count | None = None
+    cluster: Literal["taurus", "orion", "graphite", "econome"] = "taurus"
+    tau: Annotated[float, Field(ge=0)] = 0.5
+    variant: Literal["paper", "exact"] = "paper"
+    network: Literal["paper", "recurrent", "mlp"] = "recurrent"
+    frames: Count | None = None
+    iterations: Count = 160
     schedule: Schedule = 160
     environments: Environments = 16
-    steps: Count = Field(1440, description="steps of each environment per iteration")
+    steps: Count = 1440
     learning_rate: Rate = 5e-4
     entropy_weight: EntropyWeight = 0.005
-    gamma: UnitInterval = Field(0.99, description="discount of a minute")
+    gamma: UnitInterval = 0.99
 
     @model_validator(mode="after")
     def _check_combinations(self) -> _ShutdownPPOParameters:

@@ -27,6 +27,7 @@ from gridtune.core.system import (
     SystemParameters,
     Window,
     WorkloadLoader,
+    described,
     split_list,
 )
 from gridtune.errors import PolicyError, WorkloadError
@@ -49,92 +50,43 @@ Interval = Annotated[int, Field(gt=0)] | None
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
+@described(__file__)
 class _SlurmParameters(LogParameters):
     """The parameters of one replay: a setting that is left open is that of the slurm.conf."""
 
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("trace", "slurm", "window", "bf_interval", "bf_window", "default_queue_depth", "order"),
-        "Scheduler": (
-            *("scheduler", "sched_interval", "bf_resolution", "bf_max_job_test", "bf_max_job_user"),
-            *("changes", "slurm_version"),
-        ),
-        "Priority": (*(name for name in SETTINGS if name.startswith("weight_")), "guard"),
-        "As it works": ("nodes_in_service", "release_delay"),
-        "Jobs": ("clean", "first", "window_mode", "warmup", "cooldown", "by_class"),
-    }
-
     #: Slurm has its own limit for jobs without a walltime.
-    clean: CleanRules = Field(
-        ("sort_submits", "drop_never_started"),
-        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
-        examples=["sort_submits,drop_never_started,drop_zero_run_time"],
-    )
-    slurm: str = Field(
-        description="folder of slurm.conf and the files beside it, or the slurm.conf", examples=["/etc/slurm"]
-    )
-    window: Window | None = Field(
-        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
-    )
-    window_mode: Literal["cut", "continuous"] = Field(
-        "cut",
-        description="cut: the window's jobs alone are replayed, on an empty cluster; continuous: all jobs "
-        "are, and metrics are of the window's",
-    )
-    scheduler: Literal["sched/backfill", "sched/builtin"] | None = Field(
-        None, description="SchedulerType: with or without backfill"
-    )
-    sched_interval: Interval = Field(None, description="seconds between main passes over the whole queue")
-    default_queue_depth: Setting = Field(
-        None, description="jobs that a main pass looks at when a job comes or ends"
-    )
-    bf_interval: Interval = Field(None, description="seconds between backfill passes")
-    bf_window: Interval = Field(None, description="minutes that backfill looks ahead")
-    bf_resolution: Interval = Field(None, description="seconds that backfill rounds its plans to")
-    bf_max_job_test: Interval = Field(None, description="jobs that a backfill pass looks at")
-    bf_max_job_user: Setting = Field(
-        None, description="jobs of one user that a backfill pass looks at; 0 for no limit"
-    )
-    weight_age: Setting = Field(None, description="PriorityWeightAge")
-    weight_fair_share: Setting = Field(None, description="PriorityWeightFairshare")
-    weight_job_size: Setting = Field(None, description="PriorityWeightJobSize")
-    weight_partition: Setting = Field(None, description="PriorityWeightPartition")
-    weight_qos: Setting = Field(None, description="PriorityWeightQOS")
-    order: str | None = Field(
-        None,
-        description="queue order in place of Slurm's priority, within a tier: fcfs, sjf, saf, wfp3, f1, …, "
-        "one of a plug-in, an expression, or rollout(…), which looks ahead; default: Slurm's priority",
-        examples=["saf", "log(walltime) + 0.3 * processors", "rollout(moves=60)"],
-    )
-    guard: Setting = Field(
-        None,
-        description="with an order: seconds; jobs that have waited for longer go first, the oldest first",
-        examples=[172800],
-    )
-    changes: str = Field(
-        "",
-        description="further settings in place of those of the slurm.conf, with semicolons between them",
-        examples=["PartitionName=debug PriorityTier=2; PriorityMaxAge=14-0"],
-    )
+    clean: CleanRules = ("sort_submits", "drop_never_started")
+    slurm: str
+    window: Window | None = None
+    window_mode: Literal["cut", "continuous"] = "cut"
+    scheduler: Literal["sched/backfill", "sched/builtin"] | None = None
+    sched_interval: Interval = None
+    default_queue_depth: Setting = None
+    bf_interval: Interval = None
+    bf_window: Interval = None
+    bf_resolution: Interval = None
+    bf_max_job_test: Interval = None
+    bf_max_job_user: Setting = None
+    weight_age: Setting = None
+    weight_fair_share: Setting = None
+    weight_job_size: Setting = None
+    weight_partition: Setting = None
+    weight_qos: Setting = None
+    order: str | None = None
+    guard: Setting = None
+    changes: str = ""
     slurm_version: str = Field(
         VERIFIED[0],
         description="the release whose rules hold, from 22.05 to 26.05; "
         f"runs of a real Slurm confirm those of {', '.join(VERIFIED)}",
         examples=["24.11.5"],
     )
-    nodes_in_service: Share = Field(1.0, description="share of the nodes, of each kind, that jobs get")
-    release_delay: Annotated[int, Field(ge=0)] = Field(
-        0, description="seconds for which nodes are still busy after a job has ended"
-    )
-    warmup: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
-    )
-    cooldown: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
-    )
+    nodes_in_service: Share = 1.0
+    release_delay: Annotated[int, Field(ge=0)] = 0
+    warmup: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+    cooldown: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
 
-    by_class: Annotated[tuple[str, ...], BeforeValidator(split_list)] = Field(
-        (), description="further metrics of jobs that each class gets, such as wait_p95"
-    )
+    by_class: Annotated[tuple[str, ...], BeforeValidator(split_list)] = ()
 
     @classmethod
     def register_function(cls, parameter: str, function: Callable[..., Any]) -> str:

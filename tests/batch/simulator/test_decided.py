@@ -153,7 +153,7 @@ def test_a_copy_of_the_policy_decides():
     assert (policy.seen, policy.runs) == (0, {})
 
 
-@pytest.mark.parametrize("walltime", ["log", "predicted"])
+@pytest.mark.parametrize("walltime", ["log", pytest.param("predicted", marks=pytest.mark.slow)])
 def test_no_decision_depends_on_what_happens_later(walltime, monkeypatch):
     monkeypatch.setattr(leaks, "_FUTURES", 30)
     log = gt.generate_workload("sessions", jobs=300, processors=32, seed=5)

@@ -95,7 +95,7 @@ def columns_of(workload):
 INDEX = "rollout(objective=index, moves=20, window=16, window_by=orders, backlog=100, arrivals=5)"
 
 
-@pytest.mark.parametrize("order", ["rollout", INDEX])
+@pytest.mark.parametrize("order", ["rollout", pytest.param(INDEX, marks=pytest.mark.slow)])
 def test_no_decision_depends_on_what_happens_later(order):
     # 1,000 other futures: run times of jobs that have not ended, and all of the jobs not yet submitted.
     rng = np.random.default_rng(11)

@@ -231,10 +231,10 @@ def test_what_does_not_go_together_is_told(parameters, told):
 @pytest.mark.parametrize(
     ("policy", "waste", "switches", "test_waste"),
     [
-        ({"policy": "timeout", "timeout": 0}, 13_601, 64.2, 14_280),
-        ({"policy": "timeout", "timeout": 1}, 15_821, 61.7, 16_974),
-        ({"policy": "timeout", "timeout": 5}, 24_531, 55.9, 26_989),
-        ({"policy": "oracle"}, 11_450, 52.9, 12_455),
+        pytest.param({"policy": "timeout", "timeout": 0}, 13_601, 64.2, 14_280, marks=pytest.mark.slow),
+        pytest.param({"policy": "timeout", "timeout": 1}, 15_821, 61.7, 16_974, marks=pytest.mark.slow),
+        pytest.param({"policy": "timeout", "timeout": 5}, 24_531, 55.9, 26_989, marks=pytest.mark.slow),
+        pytest.param({"policy": "oracle"}, 11_450, 52.9, 12_455, marks=pytest.mark.slow),
         ({"policy": "adaptive"}, 10_165, 48.0, 11_447),
     ],
 )

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from gridtune.batch.estimates import kill_decided
 from gridtune.core.measures import Measure
-from gridtune.core.system import LogParameters, SystemParameters, Window, WorkloadLoader
+from gridtune.core.system import LogParameters, SystemParameters, Window, WorkloadLoader, described
 from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
     EntropyDecay,
@@ -35,40 +35,27 @@ if TYPE_CHECKING:
 _WINDOWS = 40
 
 
+@described(__file__)
 class _BatchPPOParameters(PPOParameters, LogParameters):
     """The parameters of one training."""
 
-    processors: Count | None = Field(
-        None, description="number of processors of the machine; default: as in the log's header"
-    )
-    window: Window | None = Field(
-        "1/2", description="the part of the log to learn on: the i-th of n parts of as many jobs"
-    )
-    held_out: Share = Field(0.2, description="share of that part's jobs, the last, held out for evaluation")
-    load: Positive = Field(1.0, description="factor on the load of the episodes")
-    jobs: Count = Field(256, description="jobs of an episode")
-    candidates: Count = Field(128, description="waiting jobs, the oldest, that can be chosen")
-    mode: Literal["pick", "backfill"] = Field(
-        "pick", description="pick: choose the job that comes first; backfill: the next to be backfilled"
-    )
-    backfill: Literal["none", "easy"] = Field(
-        "easy", description="with mode=pick: backfilling behind a chosen job that does not fit"
-    )
-    order: str = Field(
-        "fcfs",
-        description="a queue order that does not change: with mode=pick that of backfilling, with "
-        "mode=backfill that of the queue",
-    )
-    protect: bool = Field(
-        True, description="with mode=backfill: may backfilled jobs not delay the queue's first?"
-    )
-    reward: str = Field("bounded_slowdown_mean", description="metric that is rewarded")
-    iterations: Count = Field(60, description="iterations of PPO, each an update from new episodes")
+    processors: Count | None = None
+    window: Window | None = "1/2"
+    held_out: Share = 0.2
+    load: Positive = 1.0
+    jobs: Count = 256
+    candidates: Count = 128
+    mode: Literal["pick", "backfill"] = "pick"
+    backfill: Literal["none", "easy"] = "easy"
+    order: str = "fcfs"
+    protect: bool = True
+    reward: str = "bounded_slowdown_mean"
+    iterations: Count = 60
     schedule: Schedule = 60
-    steps: Count = Field(256, description="decisions of each environment per iteration")
+    steps: Count = 256
     entropy_decay: EntropyDecay = 0.1
     gradient_norm: GradientNorm = 0.5
-    gamma: UnitInterval = Field(0.999, description="discount of a decision")
+    gamma: UnitInterval = 0.999
     lam: Lambda = 0.97
 
     @model_validator(mode="after")

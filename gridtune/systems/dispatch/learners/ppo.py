@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from gridtune.core.measures import Measure
-from gridtune.core.system import SystemParameters, Window
+from gridtune.core.system import SystemParameters, Window, described
 from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
@@ -43,29 +43,20 @@ _RULES: Mapping[str, dict[str, Any]] = {
 }
 
 
+@described(__file__)
 class _DispatchPPOParameters(PPOParameters, InstanceParameters):
     """The parameters of one training; those of jobs and machines are as in `dispatch`."""
 
-    window: Window | None = Field(
-        None, description="with a trace: the part of the log to learn on; default 1/2", examples=["1/2"]
-    )
-    held_out: Share = Field(
-        0.2, description="with a trace: share of that part's jobs, the last, held out for evaluation"
-    )
-    batch_jobs: Count = Field(500, description="jobs of an episode")
-    offered_load: Positive = Field(
-        1.6, description="work that arrives in a second over what all machines do, while jobs arrive"
-    )
-    order: Order = Field("shortest", description="how the machines' queues are ordered")
-    reward: Literal["tardiness", "response"] = Field(
-        "tardiness", description="what is minimised: the mean tardiness, or the mean response time"
-    )
-    network: Literal["rows", "mlp", "recurrent"] = Field(
-        "rows", description="network to train: rows scores each machine with the same weights"
-    )
-    iterations: Count = Field(60, description="iterations of PPO, each an update from new episodes")
+    window: Window | None = None
+    held_out: Share = 0.2
+    batch_jobs: Count = 500
+    offered_load: Positive = 1.6
+    order: Order = "shortest"
+    reward: Literal["tardiness", "response"] = "tardiness"
+    network: Literal["rows", "mlp", "recurrent"] = "rows"
+    iterations: Count = 60
     schedule: Schedule = 60
-    steps: Count = Field(480, description="jobs that each environment dispatches per iteration")
+    steps: Count = 480
     entropy_decay: EntropyDecay = 0.1
     gradient_norm: GradientNorm = 0.5
 
