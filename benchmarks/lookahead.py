@@ -39,8 +39,8 @@ RULES: dict[str, Mapping[str, Any]] = {
     },
 }
 ROLLOUTS: dict[str, Mapping[str, Any]] = {
-    "index": {"order": RECOMMENDED, "guard": 3 * DAY},
-    "index, longer guard": {"order": RECOMMENDED.replace("backlog=50", "backlog=100"), "guard": 4 * DAY},
+    "index": {"order": RECOMMENDED, "guard": 4 * DAY},
+    "shorter guard": {"order": RECOMMENDED.replace("backlog=100", "backlog=50"), "guard": 3 * DAY},
     "search": {"order": "rollout(objective=balanced, moves=60)", "guard": 4 * DAY},
     "wait": {"order": "rollout(moves=60)", "guard": 4 * DAY},
     "by area": {"order": "rollout(objective=area, moves=60)"},

@@ -37,7 +37,7 @@ RULES: dict[str, Mapping[str, Any]] = {
 }
 ROLLOUT = {
     "order": RECOMMENDED,
-    "guard": 3 * DAY,
+    "guard": 4 * DAY,
 }
 LOGS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("lublin", {"jobs": 2000, "processors": 128, "load": 0.8}),

@@ -55,7 +55,7 @@ _FLOOR: Mapping[str, Mapping[str, Any]] = {
     "saf": {"order": "saf"},
     "unicef": {"order": "unicef"},
     "f1, guard of 2 days": {"order": "f1", "guard": 172_800},
-    "rollout, guard of 3 days": {"order": RECOMMENDED, "guard": 259_200},
+    "rollout, guard of 4 days": {"order": RECOMMENDED, "guard": 345_600},
 }
 _CHECKS = {
     "source": "the source does arithmetic with what a scheduler sees, and no more",

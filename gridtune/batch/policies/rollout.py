@@ -26,8 +26,8 @@ DURATIONS = ("walltime", "predicted")
 #: The jobs of the window: half by the portfolio's first order and half the oldest, or by each order some.
 WINDOWS = ("oldest", "orders")
 _CHOICES = {"objective": OBJECTIVES, "durations": DURATIONS, "window_by": WINDOWS}
-#: The one that is recommended, with a guard of three days; `python -m benchmarks.lookahead` judges it.
-RECOMMENDED = "rollout(objective=index, moves=60, window_by=orders, backlog=50, arrivals=5)"
+#: The one that is recommended, with a guard of four days; `python -m benchmarks.lookahead` judges it.
+RECOMMENDED = "rollout(objective=index, moves=60, window_by=orders, backlog=100, arrivals=5)"
 #: The most orders of a portfolio.
 MOST_ORDERS = 16
 
