@@ -19,7 +19,6 @@ _NAMES = {
     "batch.policies": ("Decision", "Policy", "queue_order"),
     "batch.predictors": ("Prediction", "Predictor", "predictor"),
     "batch.replay": ("simulate",),
-    "batch.shaking": ("shaken_metrics",),
     "core.schedules.schedule": ("Schedule", "validate_schedule"),
     "core.system": ("Outcome", "System", "SystemParameters", "register_system"),
     "errors": ("GridtuneError",),

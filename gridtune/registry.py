@@ -102,12 +102,13 @@ def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None
 #: "name" for those in `gridtune`.
 _REMOVED: Mapping[str, Mapping[str, str]] = {
     "strategy": {
-        "race": "use grid (or random, sobol); `gridtune report --power` tells how many replicates show a "
-        "difference, and more under `replicates` keep the cells there are",
+        "race": "use grid (or random, sobol); the answer says how many replicates would settle it, and more "
+        "under `replicates` keep the cells there are",
         "hyperband": "use asha, which also continues the best 1/`reduction` at each step",
         "median": "use asha, which also stops configurations that are worse than others at the same step",
     },
     "name": {
+        "shaken_metrics": "sweep with `replicates: {shakes: 10, amount: 60}`: the report has each interval",
         "tune.MlflowCallback": "use `MLflowLoggerCallback` of `ray.air.integrations.mlflow`",
     },
 }

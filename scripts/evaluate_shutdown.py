@@ -1,6 +1,7 @@
 """Compare a trained policy with the rules on days it was not trained on.
 
     python scripts/evaluate_shutdown.py taurus-days.tar.xz --checkpoint taurus-lstm
+    python scripts/evaluate_shutdown.py FOLDER --weights weights.npz --subset all
 
 Prints the metrics of the policy with sampled actions (mean of several repeats) and with the likeliest ones,
 those of the rules, and the paired differences over the same days.
@@ -8,6 +9,7 @@ those of the rules, and the paired differences over the same days.
 
 import argparse
 import sys
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.parameters import CLUSTERS
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.training import find_policy, play_days
+from gridtune.systems.shutdown.training import find_policy, load_published, play_days
 from gridtune.training.networks import load_policy
 
 RULES = {
@@ -28,6 +30,7 @@ RULES = {
     "T(5)": {"rule": "timeout", "timeout": 5},
     "OR*": {"rule": "oracle"},
     "adaptive": {"rule": "adaptive"},
+    "lookahead": {"rule": "lookahead"},
 }
 COLUMNS = (
     ("energy_waste_per_day", "waste", ",.0f"),
@@ -40,6 +43,8 @@ COLUMNS = (
     ("jobs_finished", "finished", ",.0f"),
     ("score_per_day", "score", ".3f"),
 )
+#: Measures of a day whose changes are shown.
+CHANGES = ("energy_waste", "switches", "stretch_mean")
 
 
 def arguments() -> argparse.Namespace:
@@ -48,9 +53,12 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("trace", help="the days: a folder or archive of logs, or the name of a bundled trace")
-    parser.add_argument("--checkpoint", required=True, help="a policy, as `checkpoint=` takes it")
+    policy = parser.add_mutually_exclusive_group(required=True)
+    policy.add_argument("--checkpoint", help="a policy, as `checkpoint=` takes it")
+    policy.add_argument("--weights", help="the authors' weights, as `weights=` takes them")
     parser.add_argument("--cluster", choices=CLUSTERS, default="taurus", help="cluster (taurus)")
     parser.add_argument("--subset", choices=("all", "train", "test"), default="test", help="days (test)")
+    parser.add_argument("--groups", action="store_true", help="also by share of sequential submissions")
     parser.add_argument("--repeats", type=int, default=4, help="repeats with sampled actions (4)")
     parser.add_argument(
         "--tau", type=float, default=0.5, help="share of its walltime after which a job is late (0.5)"
@@ -62,7 +70,8 @@ def main() -> None:
     options = arguments()
     torch.set_num_threads(1)
     days = read_training_days(options.trace, options.subset)
-    platform, network = Platform(*CLUSTERS[options.cluster]), load_policy(find_policy(options.checkpoint))
+    platform, weights = Platform(*CLUSTERS[options.cluster]), options.weights
+    network = load_published(weights) if weights else load_policy(find_policy(options.checkpoint))
 
     def measured(**rule: Any) -> dict[str, Any]:
         results, _ = replay(days, platform, tau=options.tau, **rule)
@@ -74,24 +83,33 @@ def main() -> None:
     results = {name: [measured(**rule)] for name, rule in RULES.items()}
     results["greedy"] = [played(None)]
     results["sampled"] = [played(np.random.default_rng(repeat)) for repeat in range(options.repeats)]
-    print(f"{len(days)} days of {options.trace}, {options.subset}; policy {options.checkpoint}")
+    print(f"{len(days)} days of {options.trace}, {options.subset}; policy {weights or options.checkpoint}")
     print("| policy |", " | ".join(title for _, title, _ in COLUMNS), "|")
     print("| --- |", " | ".join("---:" for _ in COLUMNS), "|")
     for name, repeats in results.items():
         metrics = [combine_days(measures) for measures in repeats]
         means = {metric: np.mean([values[metric] for values in metrics]) for metric, _, _ in COLUMNS}
         print(f"| {name} |", " | ".join(format(means[metric], form) for metric, _, form in COLUMNS), "|")
-    print("\n| waste | less than | by | 95 % | | switches | by | 95 % |")
-    print("| --- | --- | ---: | --- | --- | --- | ---: | --- |")
-    for name in ("greedy", "sampled"):
-        for rival in RULES:
-            parts = []
-            for column in ("energy_waste", "switches"):
-                ours = np.mean([measures[column] for measures in results[name]], axis=0)
-                difference = paired_difference(ours, results[rival][0][column], rng=np.random.default_rng(1))
-                low, high = difference.relative_low, difference.relative_high
-                parts.append(f"{difference.relative:+.1%} | [{low:+.1%}, {high:+.1%}]")
-            print(f"| {name} | {rival} | {parts[0]} | | | {parts[1]} |")
+    groups = [np.ones(len(days), bool)]
+    if options.groups:
+        groups += [days.group == group for group in range(1, 6)]
+    heads = ("policy", "against", "days", *(f"{column}, 95 %" for column in CHANGES))
+    print("\n|", " | ".join(heads), "|\n|", " | ".join(["---"] * len(heads)), "|")
+    for number, group in enumerate(groups):
+        chosen = f"group {number}" if number else "all"
+        for name, rival in product(("greedy", "sampled"), RULES):
+            changes = (change(results[name], results[rival][0], column, group) for column in CHANGES)
+            print(f"| {name} | {rival} | {chosen} |", " | ".join(changes), "|")
+
+
+def change(ours: list[dict[str, Any]], rival: dict[str, Any], column: str, days: Any) -> str:
+    """Return the paired change of a day's measure; only days with jobs have some."""
+    mean = np.mean([measures[column] for measures in ours], axis=0)
+    days = days & np.isfinite(mean) & np.isfinite(rival[column])
+    if days.sum() < 2:
+        return "–"
+    difference = paired_difference(mean[days], rival[column][days], rng=np.random.default_rng(1))
+    return f"{difference.relative:+.1%} [{difference.relative_low:+.1%}, {difference.relative_high:+.1%}]"
 
 
 if __name__ == "__main__":

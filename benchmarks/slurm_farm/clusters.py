@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ TABLES = {
 #: Files of a cluster that its run folder has too.
 KEPT = {
     *("slurm.conf", "gres.conf", "topology.conf"),
-    *("slurmctld.log", "submit.csv", "control.csv", "prio_samples.txt"),
+    *("slurmctld.log", "submit.csv", "control.csv", "prio_samples.txt", "steer.jsonl", "steer.log"),
 }
 SPRIO = "%i|%u|%Y|%A|%F|%J|%P|%Q"
 SSHARE = "Account,User,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"
@@ -242,7 +243,7 @@ class Cluster:
             self.wait_for_port(self.port)
             for node in self.nodes:
                 self.begin("/usr/sbin/slurmd", "-D", "-c", "-N", node, "-d", "/usr/sbin/slurmstepd")
-            for _ in range(120):
+            for _ in range(480):
                 states = self.ask("sinfo", "-h", "-N", "-o", "%N %t").stdout.split()[1::2]
                 if states and not {"unk", "unk*"} & set(states) and not any("*" in s for s in states):
                     break
@@ -283,6 +284,41 @@ class Cluster:
             finally:
                 os.killpg(sampler.pid, signal.SIGTERM)
                 sampler.wait()
+
+    @contextmanager
+    def steered(self, options: list[str]) -> Iterator[None]:
+        """Steer the queue by `gridtune slurm steer` with these options, on the clock of the cluster.
+
+        It gets Slurm's commands by its PATH. What it prints is in steer.log, its decisions in steer.jsonl. At
+        the end it is killed, and its changes are undone.
+        """
+        tools, log = self.folder / "tools", self.folder / "log"
+        tools.mkdir()
+        for name in ("squeue", "sinfo", "scontrol"):
+            (tools / name).write_text(f'#!/bin/sh\nexec chroot {self.root} /usr/bin/{name} "$@"\n')
+            (tools / name).chmod(0o755)
+        (log / "scontrol_show_config.txt").write_text(self.ask("scontrol", "show", "config").stdout)
+        command = [sys.executable, "-m", "gridtune", "slurm", "steer", "--slurm", str(self.site)]
+        command += ["--slurm-version", self.version.split()[-1], "--audit", str(log / "steer.jsonl")]
+        # Ten seconds of this machine: commands may wait for the processor.
+        command += ["--timeout", str(int(10 * self.clock.factor))]
+        kept = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR", "HOME") if name in os.environ}
+        environment = self.environment | kept | {"PATH": f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin"}
+        with (log / "steer.log").open("wb") as out:
+            steerer = subprocess.Popen(
+                [*command, "--apply", *options], env=environment, stdout=out, stderr=out
+            )
+            try:
+                yield
+                if steerer.poll() is not None:
+                    raise SystemExit(f"the steerer has stopped: see {log / 'steer.log'}")
+            finally:
+                steerer.kill()
+                steerer.wait()
+                by = ["--by", options[options.index("--by") + 1]] if "--by" in options else []
+                subprocess.run(
+                    [*command, "--undo", *by], env=environment, stdout=out, stderr=out, check=False
+                )
 
     def submit(self, job: Mapping[str, str], numbers: Mapping[str, str]) -> tuple[int, str, str]:
         """Submit a row of a workload; return sbatch's code, the job's number and the message."""

@@ -65,8 +65,8 @@ def _glossary() -> list[_Entry]:
 def help_command(topic: Sequence[str] = ()) -> None:
     """Show the help of a command, or explain a word or a metric; without TOPIC, list commands and words.
 
-    `gridtune help completion SHELL` prints the script that completes commands, options, systems, parameters
-    and their values in bash, zsh or fish.
+    `gridtune help completion SHELL` prints the script that completes commands, options, systems and names of
+    parameters in bash, zsh or fish.
 
     \b
     Examples:

@@ -283,38 +283,14 @@ def _sweeps(context: click.Context, begun: str) -> list[str]:
 
 
 def _system_parameters(context: click.Context, begun: str) -> list[str]:
-    """Return `KEY=` for each parameter of the system that is named before, or its values after a `KEY=`."""
+    """Return `KEY=` for each parameter of the system that is named before."""
     from gridtune.core.system import SYSTEMS
 
     name = context.params.get("system")
     if not isinstance(name, str) or name not in SYSTEMS:
         return []
-    fields = SYSTEMS.find(name).Parameters.model_fields
-    given = [text for text in context.params.get("parameters") or () if text != "="]
-    if given and "=" not in given[-1] and given[-1] in fields and "=" not in begun:
-        # bash splits words at `=`: the key came as a word of its own, and the value is completed alone.
-        return _values(given[-1], fields)
-    key, sign, _ = begun.partition("=")
-    if sign:
-        return [f"{key}={value}" for value in _values(key, fields)]
-    taken = {text.partition("=")[0] for text in given}
-    return [f"{field}=" for field in fields if field not in taken]
-
-
-def _values(key: str, fields: Any) -> list[str]:
-    from gridtune.batch.policies import backfilling_names, queue_order_names
-    from gridtune.workload.catalogue import CATALOGUE, bundled_traces
-
-    if key not in fields:
-        return []
-    # Names that stand for things in a registry, which a parameter's type cannot list.
-    if key == "trace":
-        return [*bundled_traces(), *CATALOGUE]
-    if key in {"order", "fill_order"}:
-        return queue_order_names()
-    if key == "backfill":
-        return backfilling_names()
-    return [_text(value) for value in _listed_values(fields[key].annotation)]
+    taken = {text.partition("=")[0] for text in context.params.get("parameters") or ()}
+    return [f"{field}=" for field in SYSTEMS.find(name).Parameters.model_fields if field not in taken]
 
 
 #: The head of a section of a docstring.
@@ -384,6 +360,8 @@ _DECLARED = {
     "to": _Declared(kind=_FOLDER, metavar="FOLDER"),
     "fit": _Declared(kind=_FILE, metavar="FILE"),
     "squeue": _Declared(kind=_FILE, metavar="FILE"),
+    "audit": _Declared(kind=_FILE, metavar="FILE"),
+    "apply": _Declared(spelled="--apply/--dry-run"),
     "now": _Declared(kind=click.DateTime(["%Y-%m-%dT%H:%M:%S"])),
     "seed": _Declared("Seed of all random numbers.", kind=click.IntRange(min=0)),
     "guard": _Declared(
@@ -402,6 +380,7 @@ _DECLARED = {
     "plugin": _Declared("Python file with custom policies, queue orders or systems.", kind=_FILE),
     "tracking": _Declared("Do not track in MLflow.", spelled="--no-tracking"),
     "track": _Declared("Track in MLflow."),
+    "figures": _Declared(spelled="--no-figures"),
     "tracking_uri": _Declared(f"The MLflow store.  {_STORE}"),
     "objective": _Declared("Metric to rank by, instead of that of the search space.", metavar="METRIC"),
     "baseline": _Declared(metavar="NAME=VALUE"),

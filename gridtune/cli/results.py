@@ -35,8 +35,6 @@ def report(
     *,
     objective: Sequence[str] = (),
     baseline: Sequence[str] = (),
-    power: bool = False,
-    effect: Sequence[float] = (),
     every: bool = False,
     details: bool = False,
     track: bool = False,
@@ -55,7 +53,6 @@ def report(
       gridtune report results/quickstart
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
-      gridtune report results/quickstart --power
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
 
@@ -65,26 +62,17 @@ def report(
         Metric to rank by, instead of the sweep's own.
     baseline
         Parameter of the configuration to compare with.
-    power
-        Print how many replicates each comparison needs.
-    effect
-        With --power: an improvement in percent to count replicates for; by default 1, 5 and 10.
     track
         Send to the MLflow store what it does not have yet.
     """
-    from gridtune.report.rankings.power import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
-    from gridtune.study.report import write_power
-
-    if effect and not power:
-        raise click.UsageError("--effect goes with --power")
 
     console, limit = report_console(), None if every else 30
 
     def show(study: Study) -> None:
         if not as_json:
-            study.print_rankings(console, limit=limit, tables=not power, details=details)
+            study.print_rankings(console, limit=limit, details=details)
 
     study = report_study(
         results,
@@ -94,18 +82,10 @@ def report(
         tracking_uri=tracking_uri,
         show=show,
     )
-    tables: dict[str, Any] = {}
-    if power:
-        study, tables = write_power(study, tuple(one / 100 for one in effect) or EFFECTS)
     if as_json:
-        content = study.as_dict()
-        if power:
-            content["power"] = {name: table.rows for name, table in tables.items()}
-        print_json(content)
+        print_json(study.as_dict())
         study.print_errors()
     else:
-        for table in tables.values():
-            print_power(table, console, limit=limit)
         study.print_places(console)
         if isinstance(results, str):
             console.print(f"made in a copy; nothing was changed at {results}", markup=False, soft_wrap=True)

@@ -13,9 +13,8 @@ from gridtune.cli.run import tell_tracked
 from gridtune.cli.tables import new_table, print_json, print_lines
 
 if TYPE_CHECKING:
-    from gridtune.batch.shaking import Spread
     from gridtune.core.schedules.schedule import Schedule
-    from gridtune.core.system import System, WorkloadLoader
+    from gridtune.core.system import System
 
 #: The metrics of the table, beside a user's own; `--json` gives every metric.
 SHOWN = (
@@ -46,7 +45,6 @@ def simulate(
     log: str,
     *,
     seed: int = 0,
-    repeats: int | None = None,
     track: bool = False,
     tracking_uri: str | None = None,
     plugin: Sequence[Path] = (),
@@ -66,7 +64,6 @@ def simulate(
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
       gridtune simulate kth-sp2 --first 200 --gantt kth.png --out kth.parquet
-      gridtune simulate kth-sp2 --repeats 10
       gridtune simulate kth-sp2 --order sjf --out schedule.parquet --gantt kth.png --track
       gridtune simulate kth-sp2 --power timeout --idle-timeout 300
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
@@ -75,11 +72,8 @@ def simulate(
 
     Parameters
     ----------
-    repeats
-        Repeat the run N times with shaken submissions, by 60 seconds or as in --shake, and print the interval
-        of each metric.
     out
-        File of the schedule: .parquet or .csv (Batsim, evalys).
+        File of the schedule, a row per job: .parquet or .csv.
     plot
         Figure of use and queue length (.png, .svg, .pdf).
     gantt
@@ -102,7 +96,6 @@ def simulate(
     text = "compiling the simulator: once, it can take a minute"
     with telling_of_compilation(lambda: click.echo(text, err=True)):
         done = run_cell(system.name, parameters, seed=seed, workloads=workloads)
-    spreads = {} if repeats is None else _spreads(system, parameters, seed, repeats, workloads.load)
     schedule, metrics = done.outcome.schedule, done.outcome.metrics
     assert schedule is not None
     if out is not None:
@@ -117,47 +110,26 @@ def simulate(
 
         plot_gantt(schedule.to_table(), schedule.processors, gantt, title=schedule.workload.name)
     if as_json:
-        print_json(_report(schedule, metrics, spreads, done.seconds), indent=2)
+        print_json(_report(schedule, metrics, done.seconds), indent=2)
     else:
-        _print(system, schedule, metrics, spreads, done.seconds)
+        _print(system, schedule, metrics, done.seconds)
     if track or tracking_uri is not None:
-        shaken = {f"{name}.shaken_mean": spread.mean for name, spread in spreads.items()}
         tell_tracked(
             system,
             parameters,
             seed=seed,
-            key=f"{done.cell.cell_id} {repeats or 1}",
-            metrics={**metrics, **shaken},
+            key=f"simulate {done.cell.cell_id}",
+            metrics=metrics,
             traces=done.cell.traces,
             files=[file for file in (out, plot, gantt) if file is not None],
             uri=tracking_uri,
         )
-    if "shake" in parameters and repeats is None:
-        click.echo("hint: this is one run with shaken submissions; --repeats N gives intervals", err=True)
+    if "shake" in parameters:
+        hint = "a sweep with `replicates: {shakes: N}` gives intervals"
+        click.echo(f"hint: this is one run with shaken submissions; {hint}", err=True)
 
 
-def _spreads(
-    system: System, parameters: Mapping[str, Any], seed: int, repeats: int, load: WorkloadLoader
-) -> Mapping[str, Spread]:
-    """Run a cell again with shaken submissions; return the spread of each metric."""
-    from gridtune.batch.shaking import SHAKE_SECONDS, spreads_of
-    from gridtune.core.cells import validated
-
-    shaken = validated(system, {"shake": SHAKE_SECONDS, **parameters})
-    return spreads_of(
-        lambda streams: system.run(shaken, streams=streams, load=load, tables=False).metrics,
-        replicates=repeats,
-        seed=seed,
-    )
-
-
-def _report(
-    schedule: Schedule, metrics: Mapping[str, float], spreads: Mapping[str, Spread], seconds: float
-) -> Any:
-    shaken = {
-        name: {"mean": spread.mean, "interval": [spread.low, spread.high], "range": list(spread.range)}
-        for name, spread in spreads.items()
-    }
+def _report(schedule: Schedule, metrics: Mapping[str, float], seconds: float) -> Any:
     return {
         "workload": schedule.workload.name,
         "jobs": len(schedule),
@@ -167,18 +139,11 @@ def _report(
         "cleaning": {rule: count for rule, count in schedule.workload.cleaning.items() if count},
         "notes": schedule.notes,
         "metrics": metrics,
-        **({"shaken": shaken} if shaken else {}),
         "seconds": seconds,
     }
 
 
-def _print(
-    system: System,
-    schedule: Schedule,
-    metrics: Mapping[str, float],
-    spreads: Mapping[str, Spread],
-    seconds: float,
-) -> None:
+def _print(system: System, schedule: Schedule, metrics: Mapping[str, float], seconds: float) -> None:
     from gridtune.batch.metrics import METRICS
     from gridtune.core.remarks import remark_lines
     from gridtune.report.tables import report_console
@@ -203,15 +168,10 @@ def _print(
         if (warning := warnings.get(settings[parameter]))
     ]
     print_lines(console, [*warned, *remark_lines(schedule.notes)])
-    shaken = ("mean when shaken", "95 % of the mean", "range") if spreads else ()
-    table = new_table("", "metric", "value", *shaken, "unit", right=("value", *shaken))
+    table = new_table("", "metric", "value", "unit", right=("value",))
     own = [name for name in metrics if METRICS[name].family == "own"]
     for name in (*(name for name in SHOWN if name in metrics), *own):
-        texts = []
-        if spread := spreads.get(name):
-            intervals = ((spread.low, spread.high), spread.range)
-            texts = [_number(spread.mean), *(" … ".join(map(_number, ends)) for ends in intervals)]
-        table.add_row(name, _number(metrics[name]), *texts, METRICS[name].unit)
+        table.add_row(name, _number(metrics[name]), METRICS[name].unit)
     console.print(table)
 
 

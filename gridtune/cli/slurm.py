@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from gridtune.cli.parameters import Answered, command
 from gridtune.cli.tables import new_table, print_json, print_lines
 from gridtune.report.tables import report_console
+from gridtune.slurm import steering
 from gridtune.study import advice, advising, fitting
 
 if TYPE_CHECKING:
@@ -179,6 +181,29 @@ def _waits(*, as_json: bool = False, **options: Any) -> Answered:
     if options["log"] is None:
         print_lines(console, ["without --log all run times up to a job's limit are equally likely"])
     return answered
+
+
+@command(steering.steer, group=slurm)
+def _steer(*, plugin: Sequence[Path] = (), as_json: bool = False, **options: Any) -> None:
+    """Put the queue of a real Slurm into the order of a policy, by nice values.
+
+    Without --apply it changes nothing and prints what it would do. Held jobs, arrays, heterogeneous jobs and
+    jobs whose nice value others have set are left alone. It stops on any doubt about the state of Slurm.
+
+    \b
+    Examples:
+      gridtune slurm steer --slurm /etc/slurm --policy saf --guard 345600
+      gridtune slurm steer --slurm /etc/slurm --policy saf --guard 345600 --apply
+      gridtune slurm steer --slurm /etc/slurm --undo
+    """
+    from gridtune.core.user_code.plugins import load_plugins
+
+    load_plugins(plugin)
+    for decision, lines in steering.steer(**options):
+        if as_json:
+            print_json(decision)
+        else:
+            click.echo("\n".join(lines))
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:

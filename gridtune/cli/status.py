@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @command()
 def status(sweep: str | None = None, *, as_json: bool = False) -> None:
-    """Show the state of a sweep: cells done, failed and left, its driver, the best configuration so far.
+    """Show the state of a sweep: cells done, failed and left, its driver, the time left.
 
     Give its folder, its URL, its search space or its name; without any, all sweeps in results/ are listed,
     and with a folder or URL that sweeps are in, those. Nothing is disturbed by looking, and it is true after
@@ -82,7 +82,7 @@ def _all(places: list[str | Path]) -> list[SweepStatus]:
     found = []
     for place in places:
         try:
-            found.append(sweep_status(place, best=False))
+            found.append(sweep_status(place))
         except GridtuneError as fault:
             found.append(SweepStatus(place, place_name(place), "unknown", None, error=str(fault)))
     return found

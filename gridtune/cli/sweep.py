@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
@@ -96,8 +95,9 @@ def init(
         ignored = []
     else:
         version = version_of(slurm_version, slurm, workload)
-        starter, size = suggest_study(slurm, workload, works, version), None
-        ignored = not_modelled(workload, read_cluster(slurm, version=version))
+        cluster = read_cluster(slurm, version=version)
+        starter, size = suggest_study(slurm, cluster, workload, works, version), None
+        ignored = not_modelled(workload, cluster)
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log
@@ -176,6 +176,7 @@ def sweep(
     objective: str | None = None,
     retry: Sequence[Literal["failed", "timed_out", "lost", "all"]] = (),
     shard: str | None = None,
+    figures: bool = True,
     dry_run: bool = False,
     quiet: bool = False,
     as_json: bool = False,
@@ -214,6 +215,8 @@ def sweep(
         Run cells again that ended so.
     shard
         K/N: run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.
+    figures
+        Draw no picture files. The page has its own charts, and `gridtune report` draws the files later.
     dry_run
         Check the space, count its cells, those that are done and those that are missing; run nothing.
     """
@@ -237,22 +240,9 @@ def sweep(
             raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune results merge.")
         _run_shard(plan, shard, **options)
         return
-    from gridtune.study.finished import finished_answer
-
-    began = time.monotonic()
-    answer = None
-    if not isinstance(directory, str):
-        answer = finished_answer(plan, directory, tracking=tracking, uri=tracking_uri)
-    if answer is not None:
-        screen, content = answer
-        if as_json:
-            print_json({**content, "seconds": time.monotonic() - began})
-        elif not quiet:
-            click.echo(screen, nl=False)
-        return
     from gridtune.study import run_sweep
 
-    study = run_sweep(plan, tracking=tracking, tracking_uri=tracking_uri, **options)
+    study = run_sweep(plan, tracking=tracking, tracking_uri=tracking_uri, figures=figures, **options)
     if as_json:
         print_json(study.as_dict())
     if not study.complete:

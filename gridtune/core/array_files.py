@@ -29,7 +29,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any], about: Mapping[str
 
 
 def read_arrays(
-    path: str | Path, what: str, *, error: type[GridtuneError]
+    path: str | Path, what: str, *, error: type[GridtuneError], described: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arrays in a file, and their description.
 
@@ -41,13 +41,15 @@ def read_arrays(
         The expected content, for messages.
     error
         What is raised if it does not.
+    described
+        False for arrays of another program: the description is empty.
     """
     file = Path(path)
     try:
         check_unpacked_size(file, error=error)
         with np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
-        about = json.loads(str(arrays.pop(_ABOUT)))
+        about = json.loads(str(arrays.pop(_ABOUT))) if described else {"format": _FORMAT}
     except OSError as fault:
         raise error(f"cannot be read: {fault.strerror or fault}", path=file) from fault
     except (*_DAMAGED, ValueError, KeyError, EOFError, MemoryError, AttributeError, RuntimeError) as fault:

@@ -209,6 +209,8 @@ class Criterion:
         Limits instead. Ours holds if its whole 95 % interval does.
     unit
         The number's unit; "1" for a ratio.
+    fitted
+        True if the data was calibrated to the published number: that ours is near it is no evidence.
     """
 
     text: str
@@ -218,6 +220,7 @@ class Criterion:
     at_least: float | None = None
     at_most: float | None = None
     unit: str = "1"
+    fitted: bool = False
 
     def __post_init__(self) -> None:
         limits = self.at_least is not None or self.at_most is not None
@@ -241,12 +244,15 @@ class Claim:
         All hold: reproduced; some: partly; none, and some surely fail: not reproduced.
     remark
         Explanation for a reader; no numbers, for those are measured.
+    check
+        True for a check of ours, which does not count among the publication's claims.
     """
 
     text: str
     source: str
     criteria: Sequence[Criterion]
     remark: str = ""
+    check: bool = False
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -28,6 +28,7 @@ from gridtune.arguments import require
 from gridtune.core.measures import Measure, RenamedMetric
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
+from gridtune.types import FloatArray
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import WorkloadReference, reference_text
 from gridtune.workload.workload import Workload
@@ -94,8 +95,9 @@ _P = TypeVar("_P", bound=SystemParameters)
 def described(module: str, *, grouped: bool = True) -> Callable[[type[_P]], type[_P]]:
     """Return a decorator that takes the texts of a class's parameters from a TOML file of the module's name.
 
-    `[parameters.NAME]` has the `description` and `examples` of a parameter, `[groups]` the titles for help,
-    which a class that others of the module derive from does not have (`grouped=False`).
+    `[parameters.NAME]` has the `description` (without it, the first base's holds) and `examples` of a
+    parameter, `[groups]` the titles for help, which a class that others of the module derive from does not
+    have (`grouped=False`).
     """
     declared = tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
 
@@ -103,9 +105,11 @@ def described(module: str, *, grouped: bool = True) -> Callable[[type[_P]], type
         if grouped and "groups" in declared:
             titles = {title: tuple(names) for title, names in declared["groups"].items()}
             parameters.groups = MappingProxyType(titles)
-        for name in declared["parameters"].keys() & parameters.__annotations__.keys():
-            for kind, text in declared["parameters"][name].items():
-                setattr(parameters.model_fields[name], kind, text)
+        for name in parameters.__annotations__.keys() & parameters.model_fields.keys():
+            field, text = parameters.model_fields[name], declared["parameters"].get(name, {})
+            inherited = getattr(parameters.__base__, "model_fields", {}).get(name, field)
+            field.description = text.get("description", field.description or inherited.description)
+            field.examples = text.get("examples", field.examples)
         return parameters
 
     return describe
@@ -326,6 +330,27 @@ class System(ABC):
         """Return the trust in answers on a log, by the notes of the baseline's cells; None if not graded."""
         return None
 
+    def reach(
+        self, metric: str, pair: FloatArray, notes: Sequence[Mapping[str, Any]], windows: bool
+    ) -> float:
+        """Return how far a real difference may be from a simulated one, beside chance among replicates.
+
+        It is the reach of an interval of 95 %, in the logarithm of the ratio of two means; by default 0.
+
+        Parameters
+        ----------
+        metric
+            The metric.
+        pair
+            Its values and the numbers of jobs, of the baseline and another configuration each, shape
+            (2, 2, replicates).
+        notes
+            Notes of cells on this log.
+        windows
+            True if the replicates are windows of the log.
+        """
+        return 0.0
+
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the tables and figures that only this system has, and return their paths.
 
@@ -526,22 +551,16 @@ Window = Annotated[str, AfterValidator(_check_window)]
 Count = Annotated[int, Field(gt=0)]
 
 
+@described(__file__)
 class LogParameters(SystemParameters):
     """The log that a cell reads, and the rules that clean it.
 
     A system that can do without a log redefines `trace` with the default None.
     """
 
-    trace: Annotated[str, BeforeValidator(reference_text)] = Field(
-        description="the log: a name or a file in one of the formats that `gridtune traces list` shows",
-        examples=["kth-sp2", "my_log.swf.gz"],
-    )
-    clean: CleanRules = Field(
-        ("default",),
-        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
-        examples=["default,drop_wider"],
-    )
-    first: Count | None = Field(None, description="only the first N jobs of the log", examples=[5000])
+    trace: Annotated[str, BeforeValidator(reference_text)]
+    clean: CleanRules = ("default",)
+    first: Count | None = None
 
     @staticmethod
     def outside(window: str | None, jobs: int, warmup: float, cooldown: float) -> tuple[float, float]:

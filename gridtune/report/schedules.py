@@ -35,11 +35,13 @@ class ScheduleFiles:
     tables
         Configuration id to the Parquet file of its schedule: the best and the baseline.
     figure
-        Utilisation and queue length over time of the schedules in `tables`.
+        The picture of utilisation and queue length over time of the schedules in `tables`.
     replicate
         Which one was drawn.
     processors
         The machine's size.
+    labels
+        Configuration id to its text in the picture.
     """
 
     stratum: str
@@ -47,6 +49,22 @@ class ScheduleFiles:
     figure: Path | None = None
     replicate: str = ""
     processors: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that are there: the picture may not have been drawn."""
+        pictures = [] if self.figure is None or not self.figure.exists() else [self.figure]
+        return [*self.tables.values(), *pictures]
+
+    def draw(self) -> None:
+        """Draw the picture from the stored schedules."""
+        from gridtune.core.schedules.plots import plot_load  # noqa: PLC0415 (matplotlib)
+
+        if self.figure is not None:
+            drawn = {self.labels.get(key, key): pq.read_table(path) for key, path in self.tables.items()}
+            title = ", ".join(part for part in (self.stratum, self.replicate) if part)
+            plot_load(drawn, self.processors, self.figure, title=title)
 
 
 @dataclass(frozen=True)
@@ -177,25 +195,22 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
 def _write(
     stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
 ) -> ScheduleFiles | None:
-    from gridtune.core.schedules.plots import plot_load  # noqa: PLC0415 (matplotlib)
-
     slug = file_text(stratum) or "all"
-    tables, drawn, replicate, processors = {}, {}, "", 0
+    tables, labels, replicate, processors = {}, {}, "", 0
     for role, cell in cells.items():
         outcome = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads).outcome
         if _TABLE not in outcome.tables:
             continue
-        # Best and baseline in the file's name, the configuration in the figure.
+        # Best and baseline in the file's name, the configuration in the picture.
         word = "baseline" if role.endswith("(baseline)") else "best"
         path = directory / f"{slug}-{word}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(outcome.tables[_TABLE], path, compression="zstd")
         tables[cell.configuration_id] = path
         processors = int(outcome.notes["processors"])
-        drawn[role] = outcome.tables[_TABLE]
+        labels[cell.configuration_id] = role
         replicate = cell.replicate
-    if not drawn:
+    if not tables:
         return None
-    title = ", ".join(part for part in (stratum, replicate) if part)
-    figure = plot_load(drawn, processors, directory / f"{slug}-utilisation-and-queue.png", title=title)
-    return ScheduleFiles(stratum, tables, figure, replicate, processors)
+    figure = directory / f"{slug}-utilisation-and-queue.png"
+    return ScheduleFiles(stratum, tables, figure, replicate, processors, labels)

@@ -30,7 +30,7 @@ _COLUMNS = (
     *("SUBMIT_TIME", "START_TIME", "TIME", "TIME_LIMIT", "CPUS", "NODES"),
 )
 #: Reasons for which a job does not wait for its turn.
-_HELD = re.compile(r"Dependency.*|JobHeld.*|BeginTime|Licenses|Reservation|.*Limit.*|Invalid.*")
+HELD = re.compile(r"Dependency.*|JobHeld.*|BeginTime|Licenses|Reservation|.*Limit.*|Invalid.*")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
         Naming the line: one that is cut off, a value that is none, an unknown partition, node or QOS, a job
         that no node can hold.
     """
-    reader = _QueueReader(path, cluster)
+    reader = QueueReader(path, cluster)
     for number, row in read_table(path, *_COLUMNS, hint=f"it takes all of the output of {_COMMAND}"):
         if row["JOBID"] != "JOBID":
             reader.add({name: value.strip() for name, value in row.items()}, number)
@@ -88,7 +88,9 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
     return Queue(now, tuple(reader.pending), running, reader.planned, reader.held)
 
 
-class _QueueReader(PlacedReader):
+class QueueReader(PlacedReader):
+    """Reads jobs, each a row of `_COMMAND`."""
+
     def __init__(self, path: Path, cluster: SlurmCluster) -> None:
         super().__init__(path)
         self.cluster = cluster
@@ -101,11 +103,12 @@ class _QueueReader(PlacedReader):
         self.instants: list[int] = []
 
     def add(self, row: Mapping[str, str], line: int) -> None:
+        """Take the job of a line."""
         self.place = (self.path, line)
         state, reason = row["STATE"], row.get("REASON", "")
         if state not in {"PENDING", "RUNNING"}:
             return
-        request = self._request(row)
+        request = self.request(row)
         if state == "RUNNING":
             start = self._instant(row, "START_TIME")
             nodes = host_list(row.get("NODELIST", ""), self.path, line, "NODELIST")
@@ -117,14 +120,15 @@ class _QueueReader(PlacedReader):
                 )
             self.running.append((request, start, tuple(sorted(self.number_of[name] for name in nodes))))
             self.instants.append(start + self.seconds(row["TIME"], "TIME"))
-        elif _HELD.fullmatch(reason):
+        elif HELD.fullmatch(reason):
             self.held[reason] = self.held.get(reason, 0) + 1
         else:
             self.pending.append(request)
             if row["START_TIME"] not in {"N/A", ""}:
                 self.planned[request.number] = self._instant(row, "START_TIME")
 
-    def _request(self, row: Mapping[str, str]) -> Request:
+    def request(self, row: Mapping[str, str]) -> Request:
+        """Return the job of a row."""
         partitions = tuple(row["PARTITION"].split(","))
         unknown = next((name for name in partitions if name not in self.cluster.partitions), None)
         if unknown is not None:

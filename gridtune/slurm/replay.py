@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.clocks import ADVANCE, PRIORITISE, SETTLE, resume, take_turn
-from gridtune.slurm.kernel.ordering import DecidedOrder, Ordering, new_ordering, order_for_nodes
+from gridtune.slurm.kernel.ordering import DecidedOrder, Ordering, new_ordering, order_for_nodes, sort_now
 from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.kernel.world import new_world
 from gridtune.slurm.requests import Request, RequestCheck
@@ -85,11 +85,14 @@ class ClusterState:
         of its partitions that has all of them.
     usage
         Decayed processor-seconds of each (account, user), the raw usage of `sshare`.
+    cpus
+        By the position of a request: its processors on each of its nodes, where they are known.
     """
 
     now: int
     running: Mapping[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    cpus: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 def replay(
@@ -133,6 +136,49 @@ def replay(
     return _ClusterReplay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
 
 
+def queue_order(
+    cluster: SlurmCluster,
+    pending: Sequence[Request],
+    running: Sequence[tuple[Request, int, tuple[int, ...], tuple[int, ...]]],
+    now: int,
+    order: str | QueueOrder | Rollout | Callable[..., float],
+    guard: int | None = None,
+) -> list[int]:
+    """Return the places of pending jobs in the order in which a pass of `replay` looks at them now.
+
+    Parameters
+    ----------
+    cluster, order, guard
+        As of `replay`.
+    pending, running
+        Jobs that wait, whose submission is the instant from which they only wait for their turn; and jobs
+        that run, with their start, the numbers of their nodes, and the processors on each. Scores do not look
+        at the latter.
+    now
+        Seconds.
+
+    Raises
+    ------
+    WorkloadError, PolicyError
+        As of `replay`.
+    """
+    rule, check = order_for_nodes(order), RequestCheck(cluster)
+    busy = running if isinstance(rule, Rollout) else ()
+    # A run time beyond now is all that a state asks of a running job; it is not looked at.
+    requests = [*pending, *(replace(one, run_time=now - start + 1) for one, start, *_ in busy)]
+    for request in requests:
+        check.check(request)
+    if not pending:
+        return []
+    places = range(len(pending), len(requests))
+    state = ClusterState(
+        now,
+        {place: (start, nodes) for place, (_, start, nodes, _) in zip(places, busy, strict=True)},
+        cpus={place: cpus for place, (*_, cpus) in zip(places, busy, strict=True)},
+    )
+    return _ClusterReplay(cluster, requests, Phases(), state, rule, guard).ordered(len(pending))
+
+
 def in_threads(drawn: Callable[[int], FloatArray], draws: int) -> FloatArray:
     """Return the arrays of all draws, one below the other; as many run at once as there are cores."""
     affinity = getattr(os, "sched_getaffinity", None)
@@ -174,8 +220,7 @@ class _ClusterReplay:
         world.state["last_tick"] = start.now
         position_of = {k: position for position, k in enumerate(self.order)}
         names = list(self.cluster.partitions)
-        # Nothing says how many processors a job has on each of its nodes. A job of one node has all of them
-        # there, so the others get the rest.
+        # Without `cpus` a job of one node has all of its processors there, so the others get the rest.
         fewest_first = sorted(start.running.items(), key=lambda item: (len(item[1][1]), item[1]))
         for k, (began, nodes) in fewest_first:
             request, position = self.requests[k], position_of[k]
@@ -201,7 +246,9 @@ class _ClusterReplay:
                     f"{there} on nodes {', '.join(map(str, nodes)) or '(none)'}, outside its partitions",
                     hint=f"its partitions are {', '.join(request.partitions)}",
                 )
-            if not resume(world, record, np.array(sorted(nodes), dtype=np.int64), began, start.now):
+            places = np.array(nodes, dtype=np.int64)
+            world.scratch.most[places] = start.cpus.get(k, world.nodes.cpus[places])
+            if not resume(world, record, np.sort(places), began, start.now):
                 raise WorkloadError(
                     f"{there}, but its nodes cannot hold it beside the others",
                     hint="compare processors, memory and GPUs of what runs with slurm.conf",
@@ -229,15 +276,32 @@ class _ClusterReplay:
             tick += rules.period
         if not world.state["stuck"]:
             self._advance(NEVER)
+        self._check_scores()
+        return self._result()
+
+    def ordered(self, count: int) -> list[int]:
+        """Return the first `count` requests in the order of the queue in which they all wait."""
+        assert self.ordering is not None
+        world, length = self.world, 0
+        for job, k in enumerate(self.order):
+            if k < count:
+                for record in range(world.jobs.records[job], world.jobs.records[job + 1]):
+                    world.order[length], length = record, length + 1
+        sort_now(self.ordering, length, self.begin)
+        self._check_scores()
+        jobs = world.records.job[world.order[:length]].tolist()
+        return [self.order[job] for job in dict.fromkeys(jobs)]
+
+    def _check_scores(self) -> None:
+        """Raise an error if a score has failed."""
         if self.ordering is not None:
             numbers = np.array([self.requests[k].number for k in self.order])
             looks = self.ordering.ahead is not None
-            with naming_jobs(numbers if looks else numbers[world.records.job]):
+            with naming_jobs(numbers if looks else numbers[self.world.records.job]):
                 if isinstance(self.scores, DecidedOrder):
                     self.scores.check()
                 else:
                     check_scores(self.scores, self.inputs, "last" if looks else "fail")
-        return self._result()
 
     def _advance(self, until: int) -> None:
         """Go on to an instant, and keep the suspensions that are over, for few of which a kernel has room."""

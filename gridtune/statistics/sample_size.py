@@ -86,10 +86,6 @@ class PairedSpread:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.logarithmic, np.log1p(relative), relative)
 
-    def as_relative(self, effect: FloatArray) -> FloatArray:
-        """Return effects on each configuration's scale as relative differences."""
-        return np.where(self.logarithmic, np.expm1(effect), effect)
-
 
 def fewest_replicates(level: float = 0.05) -> int:
     """Return the replicates below which the sign-flip test can never reach a level: 6 for 5 %."""

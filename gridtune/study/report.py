@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.csv as pa_csv
 
-from gridtune.core.system import get_system
+from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, list_derived
-from gridtune.report.labels import file_text
 from gridtune.report.page.content import trial_order
 from gridtune.report.page.page import PAGE_FILE, write_page
-from gridtune.report.rankings.power import EFFECTS, power_table
-from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
-from gridtune.report.summarising import summarise, write_report
+from gridtune.report.summarising import draw_report, summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.execution.runner import error_text
@@ -99,7 +96,7 @@ def report_study(
         other_code=other_code,
     )
     show(study)
-    study = write_study(study, schedules)
+    study = draw_study(write_study(study, schedules), schedules)
     list_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study
@@ -117,7 +114,7 @@ def report_study(
 
 
 def write_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
-    """Write the tables and figures of a sweep and of its system, and its page; return the study with them.
+    """Write the tables of a sweep and of its system, and its page; return the study with them.
 
     Parameters
     ----------
@@ -131,7 +128,8 @@ def write_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
     if study.report is None:
         csv_path = folder / "results.csv"
         pa_csv.write_csv(table, csv_path)
-        system_files, error = _system_report(ReportMaterial(study.summary, table, results, folder))
+        material = ReportMaterial(study.summary, table, results, folder)
+        system_files, error = _of_system(facts.system, lambda system: system.report(material))
         files = [csv_path, *files, *system_files]
     order: list[str] = []
     strategy = facts.space.get("strategy")
@@ -145,12 +143,27 @@ def write_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
     return replace(study, files=[*files, page], page=page, report_error=error)
 
 
-def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
-    """Return the files of the system's own report, and its error: the results are safe without it."""
-    name = material.summary.facts.system
+def draw_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
+    """Draw the pictures of a sweep, of its schedules and of its system's papers; return the study with them.
+
+    Parameters are those of `write_study`, whose files need no pictures.
+    """
+    files = list(draw_report(study.summary, study.report_folder / "plots"))
+    for schedule in schedules:
+        schedule.draw()
+    if study.report is not None:
+        return replace(study, files=[*study.files, *files])
+    material = ReportMaterial(study.summary, study.table, study.results, study.directory)
+    drawn, error = _of_system(
+        study.facts.system, lambda system: draw_figures(system.reproductions.values(), material)
+    )
+    return replace(study, files=[*study.files, *files, *drawn], report_error=study.report_error or error)
+
+
+def _of_system(name: str, report: Callable[[System], Iterable[Path]]) -> tuple[list[Path], str | None]:
+    """Return files that the system makes, and its error: the results are safe without them."""
     try:
-        system = get_system(name)
-        return [*system.report(material), *draw_figures(system.reproductions.values(), material)], None
+        return list(report(get_system(name))), None
     except Exception as fault:
         if is_full(fault):
             raise
@@ -159,9 +172,7 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
 
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
     """Return the files of a sweep's schedules, with their index."""
-    paths = [
-        path for files in schedules for path in (*files.tables.values(), files.figure) if path is not None
-    ]
+    paths = [path for files in schedules for path in files.paths]
     return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
 
 
@@ -172,7 +183,7 @@ def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact
     files = [Artefact(study.directory / name) for name in (RESULTS_NAME, FACTS_FILE)]
     files += [Artefact(path, "plots" if path.suffix == ".png" else "") for path in study.files]
     for schedule in schedules:
-        figures = [] if schedule.figure is None else [schedule.figure]
+        figures = [path for path in schedule.paths if path == schedule.figure]
         files += [Artefact(figure, "schedules") for figure in figures]
         for key, table in schedule.tables.items():
             files += [Artefact(path, "", key) for path in (table, *figures)]
@@ -190,27 +201,3 @@ def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
             print(text, file=sys.stderr)
 
     return MlflowTracker(uri, on_trouble=warn)
-
-
-def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, Ranking]]:
-    """Write tables of the replicates that comparisons need beside the study's rankings.
-
-    Parameters
-    ----------
-    study
-        The study.
-    effects
-        As in `gridtune.report.rankings.power.power_table`, which describes the columns.
-
-    Returns
-    -------
-    tuple
-        The study with these files, and the tables by objective.
-    """
-    tables, files = {}, []
-    for name, ranking in study.summary.rankings.items():
-        tables[name] = power_table(study.summary.cells, ranking, effects=effects)
-        files.append(study.report_folder / f"power-{file_text(name)}.csv")
-        pa_csv.write_csv(tables[name].table, files[-1])
-    list_derived(study.directory, files)
-    return replace(study, files=[*study.files, *files]), tables

@@ -70,12 +70,12 @@ class _Reproducing:
     def tracked(self, system: System, uri: str | None) -> TrackedRun:
         """Track verdicts and page: the same verdicts are the same run."""
         reproduced = self.reproduced
-        verdicts = [str(claim.verdict) for claim in reproduced.claims]
+        verdicts = sorted(reproduced.verdicts().items())
         return track_once(
             f"reproduce {reproduced.name}",
             "full" if reproduced.full else "quick",
             content_id(self.verdicts.read_text(encoding="utf-8")),
-            metrics={f"claims {verdict}": verdicts.count(verdict) for verdict in sorted(set(verdicts))},
+            metrics={f"claims {verdict}": number for verdict, number in verdicts},
             parameters={"reproduction": reproduced.name, "full": reproduced.full},
             tags={
                 **code_tags(system.name, system.version),

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
 from gridtune.report.facts import FACTS_FILE, SweepFacts, list_derived
-from gridtune.report.schedules import write_schedules
+from gridtune.report.schedules import ScheduleFiles, write_schedules
 from gridtune.report.summarising import confirmed_facts, summarise
 from gridtune.report.summary import Summary
 from gridtune.report.tables import report_console
-from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
     SCHEDULES,
     artefacts,
+    draw_study,
     make_tracker,
     schedule_paths,
     write_study,
@@ -40,7 +40,7 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space
 
 if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
-    from gridtune.tracking.tracker import Artefact, MlflowTracker
+    from gridtune.tracking.tracker import MlflowTracker
 
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
@@ -59,6 +59,7 @@ def run_sweep(
     retry_failed: bool | Collection[str] = False,
     output: Output = "screen",
     executor: Executor | None = None,
+    figures: bool = True,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
 
@@ -90,6 +91,8 @@ def run_sweep(
     output
         "screen": show progress, then the tables and where everything is; "progress": no tables; "quiet" or
         "json": print only errors and warnings, to the standard error.
+    figures
+        False draws no picture files; `report_study` draws them later. The page has its own charts.
 
     Returns
     -------
@@ -133,7 +136,7 @@ def run_sweep(
                 look = look.with_more_replicates()
             while True:
                 tracker = make_tracker(tracking_uri, console) if tracking else None
-                study = _run(look, tracker, progress, remote, show, **options)
+                study = _run(look, tracker, progress, remote, show, figures=figures, **options)
                 if study.summary.settled or not look.has_more:
                     break
                 look = look.with_more_replicates()
@@ -144,7 +147,6 @@ def run_sweep(
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
             study.print_errors()
-        when_there_is_room(partial(remember_answer, study, plan), study.directory, _warn)
     return study
 
 
@@ -208,6 +210,8 @@ def _run(
     progress: Progress,
     remote: RemoteResults | None,
     show: Callable[[Study], None],
+    *,
+    figures: bool,
     **options: Any,
 ) -> Study:
     writer = FactsWriter()
@@ -228,21 +232,23 @@ def _run(
                 facts.write(sweep.path.parent)
                 summary = summarise(sweep.table, facts, sweep.results)
             if tracker:
-                # The runs are sent while the figures are drawn.
+                # The runs are sent while the report is written.
                 tracker.publish(summary, seconds=sweep.seconds)
-            study, tracked = when_there_is_room(
-                partial(_write_report, sweep, summary, tracked=tracker is not None), sweep.path.parent, _warn
-            )
+            folder = sweep.path.parent
+            study, schedules = when_there_is_room(partial(_write_report, sweep, summary), folder, _warn)
+            if last:
+                show(study)
+            if last and figures:
+                stage("drawing figures", 0)
+            finish = partial(_finish_report, study, schedules, figures=last and figures)
+            study = when_there_is_room(finish, folder, _warn)
             if remote is not None:
                 stage("storing the report", 0)
                 remote.publish()
-            study = replace(study, sweep=sweep)
             if tracker:
                 stage("tracking", 0)
-                tracker.store(tracked)
-            # The rest is sent to the store after the tables are shown.
-            if last:
-                show(study)
+                tracker.store(artefacts(study, schedules))
+            study = replace(study, files=[*study.files, *schedule_paths(schedules, folder)])
             status = "FINISHED" if study.complete else "FAILED"
         except (KeyboardInterrupt, SystemExit):
             status = "KILLED"
@@ -253,17 +259,25 @@ def _run(
     return replace(study, tracking=outcome)
 
 
-def _write_report(sweep: SweepResult, summary: Summary, *, tracked: bool) -> tuple[Study, list[Artefact]]:
-    """Write the tables and figures of a sweep; return the study and the files to track."""
+def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles]]:
+    """Write the tables and the page of a sweep; return the study and its schedules."""
     folder = sweep.path.parent
     schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
     found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
-    study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found)
-    study = write_study(study, schedules)
-    files = [*study.files, *schedule_paths(schedules, folder)]
+    study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found, sweep=sweep)
+    return write_study(study, schedules), schedules
+
+
+def _finish_report(study: Study, schedules: Sequence[ScheduleFiles], *, figures: bool) -> Study:
+    """Draw the pictures, unless they are not wanted, and list what is derived from the cells."""
+    told = study.report_error
+    study = draw_study(study, schedules) if figures else study
+    if study.report_error is not None and told is None:
+        _warn(study.report_error)
+    files = [*study.files, *schedule_paths(schedules, study.directory)]
     # What an earlier space of the same name left would pass for this one's.
-    list_derived(folder, files, remove_others=True)
-    return replace(study, files=files), artefacts(study, schedules) if tracked else []
+    list_derived(study.directory, files, remove_others=True)
+    return study
 
 
 #: Keys of a space that decide nothing about its results.

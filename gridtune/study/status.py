@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import GridtuneError, SweepError
+from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.sweep.execution.observing import BestSoFar, SweepPlan, clock_text
+from gridtune.sweep.execution.observing import clock_text
 from gridtune.sweep.execution.status import DriverStatus, LockOwner, cells_since
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, SweepView, place_name, view_sweep
@@ -54,8 +54,6 @@ class SweepStatus:
         When the driver last wrote anything; None if it does not say.
     seconds_left
         About how long the cells that are left take, at the pace of this driver; None if that is not known.
-    best
-        A line for each workload: the leading configuration of those that can be compared.
     error
         The error that the driver ended with.
     at_most
@@ -77,7 +75,6 @@ class SweepStatus:
     last_result: float | None = None
     last_sign: float | None = None
     seconds_left: float | None = None
-    best: tuple[str, ...] = ()
     error: str | None = None
     at_most: bool = False
     silent: float | None = None
@@ -131,16 +128,13 @@ class SweepStatus:
         if self.time_left:
             what = "left" if self.state == "running" else "to run what is left, at the same pace"
             lines.append(f"  {'at most' if self.at_most else 'about'} {self.time_left} {what}")
-        best = self.best if self.left else [line.replace("best so far", "best", 1) for line in self.best]
-        lines += [f"  {line}" for line in best]
         if self.state in {"interrupted", "stopped", "died"}:
             lines.append("  the same command as before goes on with what is left")
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `--json` prints."""
-        content = {**asdict(self), "folder": str(self.folder), "left": self.left, "complete": self.complete}
-        return {**content, "best": list(self.best)}
+        return {**asdict(self), "folder": str(self.folder), "left": self.left, "complete": self.complete}
 
 
 def when(moment: float) -> str:
@@ -149,15 +143,13 @@ def when(moment: float) -> str:
     return f"{clock_text(max(0.0, time.time() - moment))} ago ({text})"
 
 
-def sweep_status(place: Place, *, best: bool = True) -> SweepStatus:
+def sweep_status(place: Place) -> SweepStatus:
     """Return the state of a sweep, from its journal, its lock and the status that its driver writes.
 
     Parameters
     ----------
     place
         The sweep's folder, or its URL.
-    best
-        Look for the leading configurations, for which the whole journal is read.
 
     Raises
     ------
@@ -167,10 +159,10 @@ def sweep_status(place: Place, *, best: bool = True) -> SweepStatus:
         If the storage at the URL cannot be read.
     """
     with view_sweep(place, FACTS_FILE) as view:
-        return _status(view, best)
+        return _status(view)
 
 
-def _status(view: SweepView, best: bool) -> SweepStatus:
+def _status(view: SweepView) -> SweepStatus:
     folder, owner = view.folder, view.owner
     journal = folder / JOURNAL_NAME
     if not journal.exists():
@@ -180,10 +172,10 @@ def _status(view: SweepView, best: bool) -> SweepStatus:
     if owner and driver and (driver.process, driver.host) != (owner.process, owner.host):
         # A driver that has just begun, or one of an earlier gridtune, has not said anything yet.
         driver = None
-    results = {} if driver and driver.counts and not best else _own_results(journal, driver)
-    counts: Counter[str] = Counter(result.state for result in results.values())
-    if driver and driver.counts and not best:
+    if driver and driver.counts:
         counts = Counter(driver.counts)
+    else:
+        counts = Counter(result.state for result in _own_results(journal, driver).values())
     total = driver.total if driver else facts.cells if facts else None
     status = SweepStatus(
         folder=view.place,
@@ -208,9 +200,6 @@ def _status(view: SweepView, best: bool) -> SweepStatus:
         )
         if driver.ended is None:
             status = replace(status, stage=driver.stage, busy=driver.busy)
-    if best and facts:
-        compared = _with_most_replicates(results) if status.state == "finished" else results
-        status = replace(status, best=_best(facts, compared))
     return status
 
 
@@ -240,28 +229,3 @@ def _state(
         return "running" if driver.silent is None else "died"
     # Without a word from its driver: one of an earlier gridtune, or of Python's `run_space`.
     return "finished" if driver is None and total is not None and finished >= total else "died"
-
-
-def _with_most_replicates(results: Mapping[str, CellResult]) -> dict[str, CellResult]:
-    """Return the results of the configurations that the ranking gives a rank, on each workload."""
-    done = [result for result in results.values() if result.state == "done"]
-    counts = Counter((result.workload, result.configuration_id) for result in done)
-    most = {workload: 0 for workload, _ in counts}
-    for (workload, _), count in counts.items():
-        most[workload] = max(count, most[workload])
-    return {
-        result.cell_id: result
-        for result in done
-        if counts[result.workload, result.configuration_id] == most[result.workload]
-    }
-
-
-def _best(facts: SweepFacts, results: Mapping[str, CellResult]) -> tuple[str, ...]:
-    directions = [objective.direction for objective in facts.objectives]
-    try:
-        space = facts.parsed_space()
-    except GridtuneError:
-        # A space of an earlier gridtune may have keys that are gone.
-        return ()
-    plan = SweepPlan(space, Path(), directions, facts.cells, list(results.values()), {})
-    return tuple(BestSoFar(plan).lines())

@@ -147,7 +147,7 @@ def _table_path(view: SweepView) -> Path:
     if path.is_dir() and (path / JOURNAL_NAME).exists():
         hint = "start the same sweep again: it runs only the missing cells"
         if view.owner is not None and view.owner.alive:
-            hint = f"it is running: `gridtune status {view.place}` shows how far it is, and what leads"
+            hint = f"it is running: `gridtune status {view.place}` shows how far it is"
         raise SweepError(f"the sweep has no {RESULTS_NAME} yet", path=path, hint=hint)
     meant = Path("results") / path
     hint = f"did you mean {meant}?" if meant.is_dir() else "give a sweep's folder: results/NAME"

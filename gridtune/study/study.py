@@ -18,7 +18,6 @@ from gridtune.registry import name_hint
 from gridtune.report.answer import print_answers
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
-from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import PAIRED, Ranking
 from gridtune.report.summary import Best, Summary
 from gridtune.report.tables import print_ranking
@@ -172,19 +171,6 @@ class Study:
         system = get_system(self.facts.system) if self.facts.system in SYSTEMS else None
         return compare(one, other, system, objective=objective)
 
-    def power(self, objective: str | None = None, *, effects: Sequence[float] = EFFECTS) -> pd.DataFrame:
-        """Return how many replicates each comparison needs, as `gridtune report --power` prints it.
-
-        Parameters
-        ----------
-        objective
-            As of `ranking`.
-        effects
-            As of `gridtune.report.rankings.power.power_table`, which says what the columns are.
-        """
-        ranking = self._ranking(objective, overall=False)
-        return power_table(self.summary.cells, ranking, effects=effects).table.to_pandas()
-
     def plot(self, kind: str = "ranking", objective: str | None = None) -> Picture:
         """Draw the study; a notebook shows the picture, `save(PATH)` writes it.
 
@@ -263,9 +249,7 @@ class Study:
             errors.append(f"{count} no result; the first: {first}")
         return errors if self.report_error is None else [*errors, self.report_error]
 
-    def print_rankings(
-        self, console: Console, *, limit: int | None = 30, tables: bool = True, details: bool = False
-    ) -> None:
+    def print_rankings(self, console: Console, *, limit: int | None = 30, details: bool = False) -> None:
         """Print the remarks, the tables and the answers.
 
         Parameters
@@ -274,29 +258,26 @@ class Study:
             Where to.
         limit
             Rows of each table at most; None for all.
-        tables
-            Print the tables and the answers, too.
         details
             Print the statistics behind the answers.
         """
         summary = self.summary
-        shown = [text for answer in summary.answers for text in answer.not_modelled] if tables else []
+        shown = [text for answer in summary.answers for text in answer.not_modelled]
         remarks = [line for line in summary.remarks if not line.endswith(tuple(shown or ["\0"]))]
         for note in (*self.notes, *remarks):
             console.print(note, style="yellow", markup=False, soft_wrap=True)
         if not summary.rankings:
             console.print("no cell has a result to rank", style="red")
-        if tables:
-            rankings = [
-                table
-                for objective, ranking in summary.rankings.items()
-                for table in (ranking, summary.overall.get(objective))
-                if table is not None
-            ]
-            print_ranking(*rankings, console=console, limit=limit)
-            for front in summary.fronts:
-                console.print(str(front), markup=False, soft_wrap=True)
-            print_answers(summary.answers, console, details=details)
+        rankings = [
+            table
+            for objective, ranking in summary.rankings.items()
+            for table in (ranking, summary.overall.get(objective))
+            if table is not None
+        ]
+        print_ranking(*rankings, console=console, limit=limit)
+        for front in summary.fronts:
+            console.print(str(front), markup=False, soft_wrap=True)
+        print_answers(summary.answers, console, details=details)
 
     def print_places(self, console: Console) -> None:
         """Print the errors, and where the files and the page are."""

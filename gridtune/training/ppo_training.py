@@ -13,7 +13,7 @@ import numpy as np
 from cachetools import LRUCache
 from pydantic import Field
 
-from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.core.system import SystemParameters, WorkloadLoader, described
 from gridtune.errors import PolicyError
 from gridtune.training.system import Count, Training, TrainingParameters
 from gridtune.workload.workload import Workload
@@ -25,24 +25,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 UnitInterval = Annotated[float, Field(ge=0, le=1)]
 
-# Hyper-parameters with their descriptions: a subclass that gives another default writes `lam: Lambda = 0.97`.
-Schedule = Annotated[
-    int, Field(ge=1, description="iterations over which learning rate and entropy weight fall")
-]
-Environments = Annotated[
-    int, Field(ge=1, description="number of environments, each with an episode of its own")
-]
-Rate = Annotated[
-    float, Field(gt=0, allow_inf_nan=False, description="initial learning rate; it falls to a tenth")
-]
-EntropyWeight = Annotated[float, Field(ge=0, description="initial weight of the entropy")]
-EntropyDecay = Annotated[
-    float, Field(gt=0, allow_inf_nan=False, description="final share of the entropy weight")
-]
-GradientNorm = Annotated[
-    Positive | None, Field(description="maximum norm of gradients; null: no limit", examples=[0.5])
-]
-Lambda = Annotated[float, Field(ge=0, le=1, description="λ of the advantage estimate")]
+EntropyWeight = Annotated[float, Field(ge=0)]
 
 #: The parameters that are settings of PPO by the same name.
 _LEARNING = (
@@ -51,21 +34,23 @@ _LEARNING = (
 )
 
 
+@described(__file__)
 class PPOParameters(TrainingParameters):
-    """The parameters that every training with PPO has; a subclass has those of its episodes, and `steps`."""
+    """The parameters that every training with PPO has; a subclass has those of its episodes, and `steps`.
 
-    schedule: Schedule = 100
-    environments: Environments = 32
-    runners: Annotated[int, Field(ge=0)] = Field(
-        0, description="processes that step environments; 0: the one that learns"
-    )
-    minibatches: Count = Field(16, description="minibatches per epoch")
-    learning_rate: Rate = 1e-3
+    A subclass may give another default: the description stays.
+    """
+
+    schedule: Count = 100
+    environments: Count = 32
+    runners: Annotated[int, Field(ge=0)] = 0
+    minibatches: Count = 16
+    learning_rate: Positive = 1e-3
     entropy_weight: EntropyWeight = 0.003
-    entropy_decay: EntropyDecay = 1.0
-    gradient_norm: GradientNorm = None
-    gamma: UnitInterval = Field(0.99, description="discount of a decision")
-    lam: Lambda = 0.95
+    entropy_decay: Positive = 1.0
+    gradient_norm: Positive | None = None
+    gamma: UnitInterval = 0.99
+    lam: UnitInterval = 0.95
 
 
 class PPOTraining(Training):

@@ -33,7 +33,15 @@ from pydantic import Field, model_validator
 
 from gridtune.core.cells import content_id, finite_json
 from gridtune.core.measures import Measure
-from gridtune.core.system import CellResources, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    CellResources,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+    described,
+)
 from gridtune.core.user_code.checksums import code_of
 from gridtune.errors import PolicyError, require_module
 from gridtune.storage import user_cache
@@ -60,20 +68,14 @@ TRAINING_MEASURES: Mapping[str, Measure] = {
 }
 
 
+@described(__file__)
 class TrainingParameters(SystemParameters):
     """The parameters that every training has; a subclass adds those of its environment and algorithm."""
 
-    iterations: Count = Field(100, description="iterations of the algorithm", examples=[10])
-    validate_every: Count = Field(10, description="iterations between evaluations on held-out data")
-    history: str | None = Field(
-        None,
-        description="parameters that were others before, each segment up to its iteration: population based "
-        "training sets it",
-        examples=["10: learning_rate=0.001; 20: learning_rate=0.002"],
-    )
-    device: Literal["cpu", "cuda"] = Field(
-        "cpu", description="where the network learns; results on cuda differ in their last bits"
-    )
+    iterations: Count = 100
+    validate_every: Count = 10
+    history: str | None = None
+    device: Literal["cpu", "cuda"] = "cpu"
 
     @model_validator(mode="after")
     def _check_history(self) -> Self:

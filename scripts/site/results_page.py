@@ -4,8 +4,8 @@
 
 `studies/reproductions/` beside the page holds copies of the `verdicts.json` that `gridtune reproduce` writes.
 Each gets a Markdown page beside it, with the figures that are in `images/`. Only the site's copy of that page
-has the published tables beside ours. The page of results gets a table of the papers between the marks `BEGIN`
-and `END`; `paper/paper.md` gets its sentence on the claims.
+has every criterion, and the published tables beside ours. The page of results gets a table of the papers
+between the marks `BEGIN` and `END`; `paper/paper.md` gets its sentence on the claims.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _FOLDER = Path("studies") / "reproductions"
 #: The draft of a paper on gridtune, from the page's folder.
 DRAFT = Path("paper") / "paper.md"
 _ELSEWHERE = """
-The published tables beside ours are on the site's copy of this page (`scripts/docs`) and on the page that
-the command above writes. [{name}.json]({name}.json) has their numbers.
+Every criterion, and the published tables beside ours, are on the site's copy of this page (`scripts/docs`)
+and on the page that the command above writes; [{name}.json]({name}.json) has their numbers. †: of an earlier
+run.
 """
 _DRAFT = re.compile(r"Of \d+ claims in \d+ sets of experiments[^.]+\.")
 
@@ -99,7 +100,7 @@ def papers_table(reproductions: Iterable[Reproduced]) -> str:
 def fill_draft(path: Path, docs: Path) -> str:
     """Return the draft with its sentence on the claims written again."""
     papers = _read(docs)
-    counts = Counter(claim.verdict for paper in papers for claim in paper.claims)
+    counts = sum((paper.verdicts() for paper in papers), Counter[ClaimVerdict]())
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
     sentence = f"Of {sum(counts.values())} claims in {len(papers)} sets of experiments: {told}."
     draft, found = _DRAFT.subn(sentence, path.read_text(encoding="utf-8"))

@@ -111,11 +111,6 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "bat"], ["batch"]),
         (["gridtune", "run", "batch", "back"], ["backfill="]),
         (["gridtune", "run", "batch", "order=fcfs", "or"], []),
-        # As bash splits them.
-        (["gridtune", "run", "batch", "order", "=", "sj"], ["sjf"]),
-        (["gridtune", "run", "batch", "walltime", "="], ["log", "exact", "noise", "predicted"]),
-        (["gridtune", "run", "batch", "kill", "=", ""], ["auto", "true", "false"]),
-        (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "disp"], ["dispatch"]),
         (["gridtune", "results", "ex"], ["export"]),
         (["gridtune", "sweep", "batch/nothi"], []),

@@ -136,23 +136,12 @@ def test_compiling_is_announced_only_when_something_compiles(quickstart, monkeyp
     assert run(quickstart, "--first", 10).output.count(text) == 1
 
 
-def test_intervals_of_shaken_runs(quickstart):
-    printed = run(quickstart, "--first", 300, "--repeats", 3)
-    assert printed.exit_code == 0
-    for heading in ("mean when shaken", "95 % of the mean", "range"):
-        assert heading in printed.output
-    shaken = json.loads(run(quickstart, "--first", 300, "--repeats", 3, "--json").stdout)["shaken"][
-        "wait_mean"
-    ]
-    least, most = shaken["range"]
-    assert least <= shaken["mean"] <= most
-    assert shaken["interval"][0] < shaken["mean"] < shaken["interval"][1]
-    other = json.loads(run(quickstart, "--first", 300, "--repeats", 3, "--shake", 9, "--json").stdout)
-    assert other["shaken"]["wait_mean"] != shaken
+def test_one_shaken_run_leads_to_sweeps_of_them(quickstart):
     once = run(quickstart, "--first", 300, "--shake", 9)
-    assert "mean when shaken" not in once.output
-    assert "--repeats N gives intervals" in once.output
+    assert "`replicates: {shakes: N}` gives intervals" in once.output
     assert run(quickstart, "--shake-by", 9).exit_code == 2
+    with pytest.raises(AttributeError, match="shakes: 10"):
+        _ = gt.shaken_metrics
 
 
 def test_its_options_are_the_parameters_of_a_cell(quickstart):

@@ -12,7 +12,7 @@ from gridtune.core.system import SystemParameters
 PACKAGE = Path(gridtune.__file__).parent
 FILES = [
     path
-    for path in sorted(PACKAGE.glob("systems/**/*.toml"))
+    for path in sorted(PACKAGE.glob("**/*.toml"))
     if path.with_suffix(".py").exists() and "parameters" in tomllib.loads(path.read_text(encoding="utf-8"))
 ]
 

@@ -90,7 +90,7 @@ def test_a_file_that_is_no_table_of_cells_is_told(folder: Path, capsys: pytest.C
     assert "journal.jsonl: the file is no table of a sweep's cells" in capsys.readouterr().err
 
 
-def test_tables_are_printed_before_the_figures_are_drawn(
+def test_tables_are_printed_before_the_report_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = []

@@ -21,7 +21,7 @@ from gridtune.core.reproduction import (
     Reproduction,
 )
 from gridtune.errors import SweepError
-from gridtune.report.reproduction.page import write_reproduction_page
+from gridtune.report.reproduction.page import reproduction_markdown, write_reproduction_page
 from gridtune.report.reproduction.verdicts import (
     Estimate,
     Reproduced,
@@ -145,6 +145,20 @@ def test_a_reading_of_several_configurations_is_refused() -> None:
         ((90.0, 80.0, 96.0), {"within": 0.05}, "undecided"),
         ((90.0, 80.0, 94.0), {"within": 0.05}, "fails"),
         ((90.0, math.nan, math.nan), {"within": 0.05}, "fails"),
+        # An interval that ends at a limit is not surely within.
+        ((5.0, 4.0, 7.0), {"at_most": 7}, "undecided"),
+        ((1.0, 1.0, 1.0), {"at_least": 1}, "undecided"),
+        # The published effect is 100 to a limit of 0, and 99 to a limit of 1.
+        ((50.0, 49.0, 51.0), {"at_least": 0}, "holds"),
+        ((200.0, 199.0, 201.0), {"at_least": 0}, "holds"),
+        ((49.0, 48.0, 51.0), {"at_least": 0}, "direction only"),
+        ((202.0, 199.0, 203.0), {"at_least": 0}, "direction only"),
+        ((50.0, 49.0, 52.0), {"at_least": 1}, "direction only"),
+        ((-50.0, -51.0, -49.0), {"at_most": 0}, "direction only"),
+        ((50.0, -1.0, 99.0), {"at_least": 0}, "undecided"),
+        ((49.0, 48.0, 51.0), {"at_least": -1}, "holds"),
+        ((95.0, 90.0, 99.0), {"within": 0.05, "fitted": True}, "fitted"),
+        ((90.0, 80.0, 94.0), {"within": 0.05, "fitted": True}, "fails"),
     ],
 )
 def test_criteria(numbers: tuple[float, float, float], limits: dict[str, float], outcome: str) -> None:
@@ -159,18 +173,18 @@ def test_criteria(numbers: tuple[float, float, float], limits: dict[str, float],
 
 
 def test_what_a_number_must_be_is_said_in_words() -> None:
-    assert _target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "surely from −0.03 to 2"
-    assert _target_text(Criterion("a", reading(), at_least=-1)) == "surely at least −1"
-    assert _target_text(Criterion("a", reading(), at_most=2)) == "surely at most 2"
-    assert (
-        _target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 % of the published"
-    )
+    assert _target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "from −0.03 to 2"
+    assert _target_text(Criterion("a", reading(), at_least=-1)) == "at least −1"
+    assert _target_text(Criterion("a", reading(), at_most=2)) == "at most 2"
+    assert _target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 %"
 
 
 HOLDS = Criterion("a", Recorded(1, "", 1, 1), at_most=2)
 FAILS = Criterion("b", Recorded(3, "", 3, 3), at_most=2)
 UNSURE = Criterion("c", Recorded(1, ""), at_most=2)
 OPEN = Criterion("d", reading("saf"), at_most=2)
+DIRECTION = Criterion("e", Recorded(1, "", 1, 1), published=3, at_least=0)
+FITTED = Criterion("f", Recorded(1, "", 1, 1), published=1, within=0.1, fitted=True)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +200,33 @@ OPEN = Criterion("d", reading("saf"), at_most=2)
         ([UNSURE, OPEN], "undecided"),
         ([HOLDS, UNSURE], "partly"),
         ([FAILS, UNSURE], "not reproduced"),
+        ([HOLDS, DIRECTION], "direction only"),
+        ([DIRECTION, FAILS], "partly"),
+        ([FITTED, FITTED], "fitted"),
+        ([FITTED, HOLDS], "reproduced"),
+        ([FITTED, DIRECTION], "direction only"),
+        # What was calibrated is no evidence.
+        ([FITTED, FAILS], "not reproduced"),
+        ([FITTED, UNSURE], "undecided"),
+        ([FITTED, OPEN], "not measured"),
     ],
 )
 def test_verdicts(criteria: list[Criterion], verdict: str) -> None:
     assert judge(Claim("c", "s", criteria), RESULTS).verdict == verdict
+
+
+def test_a_check_of_ours_is_not_counted_among_the_claims() -> None:
+    claims = [judge(Claim("c", "s", [HOLDS], check=check), RESULTS) for check in (False, True)]
+    reproduced = replace(found(), claims=claims)
+    assert reproduced.tally() == "1 reproduced"
+    text = reproduction_markdown(reproduced, Reproduction("", [], "", {}, []), lambda _: None)
+    assert text.count("**reproduced** (a check, not a claim)") == 1
+
+
+def test_the_distance_to_a_published_effect_is_shown() -> None:
+    reproduced = replace(found(), claims=[judge(Claim("c", "s", [DIRECTION]), RESULTS)])
+    text = reproduction_markdown(reproduced, Reproduction("", [], "", {}, []), lambda _: None)
+    assert "| direction only, 0.33 × the published effect |" in text
 
 
 def test_a_criterion_needs_something_to_be_held_against() -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from gridtune.cli.results import report
 from gridtune.core.system import Outcome, get_system
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.report.schedules import ScheduleFiles
-from gridtune.study.report import write_study
+from gridtune.study.report import draw_study, write_study
 from gridtune.sweep.journal.journal import Journal
 from tests.cli.folders import finished_sweep, quickstart
 
@@ -161,3 +162,41 @@ def test_a_disk_that_is_full_when_the_report_is_written_is_waited_for(
     assert next(full, None) is None
     assert study.report_error is None
     assert (tmp_path / "report.html").exists()
+
+
+def test_the_page_is_complete_and_the_answer_shown_before_a_picture_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+
+    def draw(study: gt.Study, schedules: Sequence[ScheduleFiles]) -> gt.Study:
+        assert not list(tmp_path.rglob("*.png"))
+        seen.append(capsys.readouterr().out)
+        pages.append((tmp_path / "report.html").read_text())
+        return draw_study(study, schedules)
+
+    pages: list[str] = []
+    monkeypatch.setattr("gridtune.study.run.draw_study", draw)
+    space = quickstart(dimensions={"order": ["fcfs", "sjf"]}, replicates={"windows": 2})
+    gt.run_sweep(space, directory=tmp_path, executor="inline", tracking=False)
+    assert "the report as one page" in seen[0]
+    pictures = sorted(tmp_path.rglob("*.png"))
+    assert {path.parent.name for path in pictures} == {"plots", "schedules"}
+    assert pages[0] == (tmp_path / "report.html").read_text()
+
+
+def test_a_sweep_without_figures_leaves_out_picture_files_alone(tmp_path: Path) -> None:
+    space = quickstart(dimensions={"order": ["fcfs", "sjf"]}, replicates={"windows": 2})
+    options: dict[str, Any] = {"executor": "inline", "tracking": False, "output": "quiet"}
+    for folder, figures in (("with", True), ("without", False)):
+        gt.run_sweep(space, directory=tmp_path / folder, figures=figures, **options)
+    made, left = (
+        {path.relative_to(tmp_path / folder) for path in (tmp_path / folder).rglob("*") if path.is_file()}
+        for folder in ("with", "without")
+    )
+    assert {path.suffix for path in made - left} == {".png"}
+    assert left <= made
+    gt.report_study(tmp_path / "without")
+    assert {path.relative_to(tmp_path / "without") for path in (tmp_path / "without").rglob("*.png")} == {
+        path for path in made if path.suffix == ".png"
+    }

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from gridtune.core.cells import CellResult
-from gridtune.sweep.execution.observing import BestSoFar, Progress, SweepPlan, SweepResult, TimeLeft
+from gridtune.sweep.execution.observing import Progress, SweepPlan, SweepResult, TimeLeft
 from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.run import space_cells
 from gridtune.sweep.space.plan import plan_space
@@ -51,7 +51,6 @@ def test_plain_lines_tell_start_counts_and_end() -> None:
     output = out.getvalue()
     assert "20 cells, 2 of them finished before" in output
     assert "16/20 done, 2 running, 0 failed" in output
-    assert "best so far on toy: x=2 · a, loss 0.1" in output
     assert "14 done; 14 run now, in 0:03" in output
     assert "\x1b" not in output
 
@@ -136,52 +135,22 @@ def test_nothing_is_shown_to_nobody() -> None:
         progress.finished(results)
 
 
-def test_the_best_is_judged_on_common_replicates() -> None:
-    plan, results = plan_and_results("max")
-    best = BestSoFar(plan)
-    best.add(results)
-    assert best.lines() == ["best so far on toy: x=0 · a, loss 4.1"]
-    # One lucky replicate is not a lead over those that have run both.
-    lucky = CellResult.from_record(
-        {**results[0].as_record(), "configuration_id": "x", "metrics": {"loss": 99}}
-    )
-    best.add([lucky])
-    (line,) = best.lines()
-    assert line.startswith("best so far on toy: x=0 · a, loss 4.1 (")
-    assert line.endswith("1 with fewer replicates)")
-
-
-def test_an_easy_replicate_is_no_lead() -> None:
-    plan, results = plan_and_results()
-    template = results[0].as_record()
-
-    def result(configuration: str, x: int, replicate: str, loss: float) -> CellResult:
-        changes = {"configuration_id": configuration, "replicate": replicate, "metrics": {"loss": loss}}
-        return CellResult.from_record({**template, "configuration": {"x": x}, **changes})
-
-    best = BestSoFar(replace(plan, finished=[]))
-    # Both have one replicate more than the other: only the hard one is common, where 1 is better.
-    best.add([result("one", 1, "hard", 10.0), result("one", 1, "harder", 20.0)])
-    best.add([result("two", 2, "hard", 11.0), result("two", 2, "easy", 0.1)])
-    assert best.lines() == ["best so far on toy: x=1, loss 10"]
-
-
 def test_the_screen_is_drawn_between_results_never_amid_them(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, results = plan_and_results()
     progress = Progress(None)
     progress.started(replace(plan, finished=[]))
     drawn: list[object] = []
     thread = threading.Thread(target=lambda: drawn.append(progress.screen()))
-    add = BestSoFar.add
+    add = TimeLeft.finished
 
-    def slow_add(best: BestSoFar, results: Sequence[CellResult]) -> None:
+    def slow_add(left: TimeLeft, results: Sequence[CellResult]) -> None:
         # Half of it is there: a screen drawn now would show nonsense.
         thread.start()
         thread.join(0.1)
         assert not drawn
-        add(best, results)
+        add(left, results)
 
-    monkeypatch.setattr(BestSoFar, "add", slow_add)
+    monkeypatch.setattr(TimeLeft, "finished", slow_add)
     progress.finished(results[:1])
     thread.join(10)
     assert len(drawn) == 1

@@ -12,7 +12,7 @@ import pytest
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
-from gridtune.report.summarising import summarise, write_report
+from gridtune.report.summarising import draw_report, summarise, write_report
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracked import TrackedRun
@@ -37,7 +37,7 @@ def track(
     tracker.add(results)
     if publish:
         summary = summarise(results_table(results), facts)
-        files = write_report(summary, folder)
+        files = [*write_report(summary, folder), *draw_report(summary, folder / "plots")]
         tracker.publish(summary)
         tracker.store([Artefact(path, "plots" if path.suffix == ".png" else "") for path in files])
     return tracker.close(status)

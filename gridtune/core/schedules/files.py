@@ -1,24 +1,16 @@
-"""Write a schedule in the formats that other programs open.
-
-| suffix | format | opened by |
-| --- | --- | --- |
-| `.parquet` | a row per job, as `Schedule.to_table` | pandas, polars, DuckDB |
-| `.csv` | Batsim's `_jobs.csv` | Batsim's tools, evalys |
+"""Write a schedule as a file, a row per job (`Schedule.to_table`): Parquet or CSV.
 
 `allocate_processors` assigns processors to jobs, for Gantt charts; schedules do not depend on it.
 """
 
 from __future__ import annotations
 
-import csv
 import heapq
-import io
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 
 from gridtune.errors import ScheduleError
 from gridtune.workload.formats.compression import open_for_writing
@@ -79,24 +71,10 @@ def _merge(free: list[tuple[int, int]], returned: list[tuple[int, int]]) -> list
 
 #: The suffixes of the formats.
 _SUFFIXES = (".parquet", ".csv")
-#: Names of Batsim's final states.
-_FINAL_STATES = {"completed": "COMPLETED_SUCCESSFULLY", "killed": "COMPLETED_WALLTIME_REACHED"}
 
 
-def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) -> None:
-    """Write a schedule in the format that the file's suffix names; completely or not at all.
-
-    Batsim's table says which processors each job had: the lowest that were free when it started, since a
-    schedule says only how many. Times are seconds on the workload's clock.
-
-    Parameters
-    ----------
-    jobs, processors
-        As of `allocate_processors`; jobs also have their other columns.
-    path
-        The file.
-    name
-        The workload's.
+def write_schedule(jobs: pa.Table, path: Path) -> None:
+    """Write the table of a schedule in the format that the file's suffix names; completely or not at all.
 
     Raises
     ------
@@ -111,7 +89,7 @@ def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) ->
 
             pq.write_table(jobs, file, compression="zstd")
         else:
-            _write_batsim(jobs, processors, name, file)
+            pa_csv.write_csv(jobs, file)
 
 
 def check_suffix(path: Path) -> str:
@@ -129,39 +107,3 @@ def check_suffix(path: Path) -> str:
         f"{path}: a schedule is not written as {path.suffix or 'a file without suffix'}",
         hint=f"one of {', '.join(_SUFFIXES)}",
     )
-
-
-def _write_batsim(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
-    allocation = [
-        " ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
-        for ranges in allocate_processors(jobs, processors)
-    ]
-    values = {column: jobs[column].to_pylist() for column in jobs.column_names}
-    run = pc.subtract(jobs["end_time"], jobs["start_time"]).to_pylist()
-    turnaround = pc.subtract(jobs["end_time"], jobs["submit_time"]).to_pylist()
-    empty = [""] * len(run)
-    columns = {
-        "job_id": values["job_id"],
-        "workload_name": [name] * len(run),
-        "profile": values["job_id"],
-        "submission_time": values["submit_time"],
-        "requested_number_of_resources": values["processors"],
-        "requested_time": values["walltime"],
-        "success": [int(state == "completed") for state in values["state"]],
-        "final_state": [_FINAL_STATES[state] for state in values["state"]],
-        "starting_time": values["start_time"],
-        "execution_time": run,
-        "finish_time": values["end_time"],
-        "waiting_time": values["wait_time"],
-        "turnaround_time": turnaround,
-        "stretch": [whole / part if part else "" for whole, part in zip(turnaround, run, strict=True)],
-        "allocated_resources": allocation,
-        "consumed_energy": empty,
-        "metadata": empty,
-    }
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(columns)
-    rows.writerows(zip(*columns.values(), strict=True))
-    text.flush()
-    text.detach()

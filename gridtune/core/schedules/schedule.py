@@ -146,7 +146,7 @@ class Schedule:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the schedule to a file, and return its path.
 
-        By its suffix it is Parquet (`.parquet`) or Batsim's table (`.csv`).
+        A row per job, by the suffix as Parquet (`.parquet`) or CSV (`.csv`).
 
         Raises
         ------
@@ -155,7 +155,7 @@ class Schedule:
         """
         from gridtune.core.schedules.files import write_schedule  # noqa: PLC0415 (pyarrow)
 
-        write_schedule(self.to_table(), self.processors, Path(path), name=self.workload.name)
+        write_schedule(self.to_table(), Path(path))
         return Path(path)
 
     def _repr_html_(self) -> str:

@@ -14,6 +14,7 @@ from gridtune.report.labels import count_text, interval_text, markdown_table, nu
 from gridtune.report.reproduction.verdicts import (
     Estimate,
     JudgedClaim,
+    JudgedCriterion,
     Reproduced,
     TableNumbers,
 )
@@ -23,8 +24,8 @@ from gridtune.report.tables import html_document
 REPRODUCTION_PAGE = "reproduction.html"
 
 _WIDTH = 144
-#: The name of a folded section.
-_TABLES = "Published tables beside ours"
+#: The names of folded sections with every number.
+_CRITERIA, _TABLES = "Every criterion", "Published tables beside ours"
 
 
 def write_reproduction_page(
@@ -97,7 +98,7 @@ def reproduction_markdown(
     image_of: Callable[[PaperFigure], str | None],
     tables: bool = True,
 ) -> str:
-    """Return the page: verdicts with reasons in one table; criteria, deviations, tables and figures folded.
+    """Return the page: verdicts with reasons in one table; the rest is folded.
 
     Parameters
     ----------
@@ -108,13 +109,13 @@ def reproduction_markdown(
     image_of
         Returns a link to the picture of a figure, None where there is none.
     tables
-        False leaves out the published tables beside ours.
+        False leaves out the tables of every criterion and of published numbers beside ours.
     """
     head, folded = _sections(reproduced, reproduction, image_of)
     parts = (
         f'\n<details markdown="1">\n<summary>{name}</summary>\n\n{text}\n</details>\n'
         for name, text in folded
-        if tables or name != _TABLES
+        if tables or name not in (_CRITERIA, _TABLES)
     )
     return head + "".join(parts)
 
@@ -130,7 +131,7 @@ def _sections(
         "".join(_claims(reproduced.claims)),
     ]
     sections = {
-        "Every criterion": _criteria(reproduced.claims),
+        _CRITERIA: _criteria(reproduced.claims),
         "Deviations from the publications": _deviations(reproduction.deviations),
         _TABLES: _tables(reproduced.tables),
         "Published figures beside ours": _figures(reproduction.figures, image_of),
@@ -153,23 +154,36 @@ def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
         holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
         criteria = f"{holds} of {len(claim.criteria)}"
         text = f"{claim.text} ({claim.source})"
-        rows.append(_cells(str(number), text, f"**{claim.verdict}**", criteria, claim.remark))
-    yield markdown_table(["#", "claim", "verdict", "criteria that hold", "remark"], rows, left=5)
+        verdict = f"**{claim.verdict}**" + (" (a check, not a claim)" if claim.check else "")
+        ours, published = _numbers(claim.criteria[0])
+        first = f"{claim.criteria[0].text}: {ours or 'not measured'}"
+        first += f"; published {published}" if published else ""
+        rows.append(_cells(str(number), text, verdict, criteria, first, claim.remark))
+    heads = ["#", "claim", "verdict", "criteria that hold", "the first of them", "remark"]
+    yield markdown_table(heads, rows, left=6)
+
+
+def _numbers(criterion: JudgedCriterion) -> tuple[str, str]:
+    """Return our number and the published one; "" where there is none."""
+    unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
+    published = ""
+    if criterion.published is not None:
+        published = _published_text(criterion.published, criterion.unit) + unit
+    ours = "" if criterion.ours is None else _estimate(criterion.ours, criterion.unit, unit)
+    return ours + ("†" if criterion.recorded else ""), published
 
 
 def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
     rows = []
     for number, claim in enumerate(claims, start=1):
         for criterion in claim.criteria:
-            unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
-            published = ""
-            if criterion.published is not None:
-                published = _published_text(criterion.published, criterion.unit) + unit
-            ours = "" if criterion.ours is None else _estimate(criterion.ours, criterion.unit, unit)
-            if criterion.recorded:
-                ours += ", an earlier run"
-            texts = (criterion.text, criterion.target, published, ours, str(criterion.outcome))
+            ours, published = _numbers(criterion)
+            outcome = str(criterion.outcome)
+            if criterion.outcome == "direction only":
+                outcome += f", {criterion.effect:.2g} × the published effect".replace("-", "−")
+            texts = (criterion.text, criterion.target, published, ours, outcome)
             rows.append([str(number), *_cells(*texts)])
+    yield "Limits hold for the whole interval; within: of the published number; †: an earlier run.\n"
     yield markdown_table(
         ["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3
     )

@@ -3,10 +3,13 @@
 A criterion with limits holds if the whole 95 % interval of our number lies within them, and fails if the
 whole interval lies outside; else it is undecided. Without an interval, a number within them is undecided. A
 criterion that asks for the published number holds if ours is within the stated part of it, and is undecided
-if only our interval reaches so far; else it fails.
+if only our interval reaches so far; else it fails. Where the one limit is no effect at all (a change of 0, a
+ratio of 1) and a number is published, it holds only in direction if our effect is less than half or more
+than twice the published one. Where the data was calibrated to the published number, it is fitted instead.
 
-A claim is reproduced if all its criteria hold, and partly if only some do. Where none holds, it is not
-reproduced if some fail, and undecided if none does; it is not measured where there is no number at all.
+A claim is reproduced if all its criteria hold; if some of them only do so in direction, that is the verdict,
+and if all are fitted, that. It holds partly if only some criteria do. Where none holds, it is not reproduced
+if some fail, and undecided if none does; it is not measured where there is no number at all.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ class _Judgement(StrEnum):
     """Outcome of a criterion."""
 
     HOLDS = "holds"
+    DIRECTION = "direction only"
+    FITTED = "fitted"
     UNDECIDED = "undecided"
     FAILS = "fails"
     UNMEASURED = "not measured"
@@ -43,6 +48,8 @@ class ClaimVerdict(StrEnum):
     """Verdict on a claim."""
 
     REPRODUCED = "reproduced"
+    DIRECTION = "direction only"
+    FITTED = "fitted"
     PARTLY = "partly"
     NOT_REPRODUCED = "not reproduced"
     UNDECIDED = "undecided"
@@ -67,6 +74,8 @@ class JudgedCriterion:
         Their unit.
     recorded
         True if ours is of an earlier run.
+    effect
+        Our effect divided by the published one, where both are known: negative if they differ in sign.
     """
 
     text: str
@@ -76,6 +85,7 @@ class JudgedCriterion:
     published: float | None
     unit: str
     recorded: bool
+    effect: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ class JudgedClaim:
     remark: str
     verdict: ClaimVerdict
     criteria: Sequence[JudgedCriterion]
+    check: bool = False
 
 
 def judge(claim: Claim, results: Results) -> JudgedClaim:
@@ -107,36 +118,44 @@ def judge(claim: Claim, results: Results) -> JudgedClaim:
                 text=criterion.text,
                 target=_target_text(criterion),
                 outcome=_judged(criterion, ours),
+                effect=_relative_effect(criterion, ours),
                 ours=ours,
                 published=criterion.published,
                 unit=criterion.unit,
                 recorded=isinstance(criterion.ours, Recorded),
             )
         )
-    outcomes = {criterion.outcome for criterion in criteria}
-    if outcomes == {_Judgement.HOLDS}:
-        verdict = ClaimVerdict.REPRODUCED
-    elif _Judgement.HOLDS in outcomes:
-        verdict = ClaimVerdict.PARTLY
-    elif _Judgement.FAILS in outcomes:
-        verdict = ClaimVerdict.NOT_REPRODUCED
-    else:
-        unmeasured = outcomes == {_Judgement.UNMEASURED}
-        verdict = ClaimVerdict.UNMEASURED if unmeasured else ClaimVerdict.UNDECIDED
-    return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
+    verdict = _verdict({criterion.outcome for criterion in criteria})
+    return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria, claim.check)
+
+
+def _verdict(outcomes: set[_Judgement]) -> ClaimVerdict:
+    evidence = outcomes - {_Judgement.FITTED}
+    if not evidence:
+        return ClaimVerdict.FITTED
+    if evidence == {_Judgement.HOLDS}:
+        return ClaimVerdict.REPRODUCED
+    if evidence <= {_Judgement.HOLDS, _Judgement.DIRECTION}:
+        return ClaimVerdict.DIRECTION
+    if evidence & {_Judgement.HOLDS, _Judgement.DIRECTION}:
+        return ClaimVerdict.PARTLY
+    if _Judgement.FAILS in evidence:
+        return ClaimVerdict.NOT_REPRODUCED
+    unmeasured = evidence == {_Judgement.UNMEASURED}
+    return ClaimVerdict.UNMEASURED if unmeasured else ClaimVerdict.UNDECIDED
 
 
 def _target_text(criterion: Criterion) -> str:
     """Return what the number of a criterion must be, in words."""
     if criterion.within is not None:
-        return f"within {criterion.within * 100:g} % of the published"
+        return f"within {criterion.within * 100:g} %"
     low, high = (
         None if limit is None else f"{limit:g}".replace("-", "−")
         for limit in (criterion.at_least, criterion.at_most)
     )
     if low is not None and high is not None:
-        return f"surely from {low} to {high}"
-    return f"surely at least {low}" if low is not None else f"surely at most {high}"
+        return f"from {low} to {high}"
+    return f"at least {low}" if low is not None else f"at most {high}"
 
 
 def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
@@ -149,14 +168,29 @@ def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
         low = -math.inf if criterion.at_least is None else criterion.at_least
         high = math.inf if criterion.at_most is None else criterion.at_most
     inside = low <= ours.value <= high
-    # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further.
-    sure = criterion.within is not None or (low <= ours.low and ours.high <= high)
+    # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further. An interval
+    # that ends at a limit is not surely within: a ratio of exactly 1 is no gain.
+    sure = criterion.within is not None or (low < ours.low and ours.high < high)
     if inside and sure:
-        return _Judgement.HOLDS
+        effect = _relative_effect(criterion, ours)
+        if effect is not None and not 0.5 <= effect <= _TWICE:
+            return _Judgement.DIRECTION
+        return _Judgement.FITTED if criterion.fitted else _Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low
     return _Judgement.UNDECIDED if inside or reaches else _Judgement.FAILS
 
 
+def _relative_effect(criterion: Criterion, ours: Estimate | None) -> float | None:
+    """Return our effect divided by the published one; None where the criterion is not about an effect."""
+    limits = [limit for limit in (criterion.at_least, criterion.at_most) if limit is not None]
+    if ours is None or criterion.published is None or limits not in ([0.0], [1.0]):
+        return None
+    published = criterion.published - limits[0]
+    return (ours.value - limits[0]) / published if published else None
+
+
+#: Effects that differ by more than this factor agree in direction only.
+_TWICE = 2.0
 #: The results of each experiment that was run, by its name.
 Results = Mapping[str, Sequence[CellResult]]
 _WORKLOAD = "workload"
@@ -365,7 +399,11 @@ class Reproduced:
         other = f"holds no verdicts of this version of gridtune: give a {VERDICTS_FILE} of gridtune reproduce"
         return read_stored(cls, path, _SCHEMA, other)
 
+    def verdicts(self) -> Counter[ClaimVerdict]:
+        """Return how many claims of the publication have each verdict; checks of ours are left out."""
+        return Counter(claim.verdict for claim in self.claims if not claim.check)
+
     def tally(self) -> str:
-        """Return how many claims have each verdict."""
-        counts = Counter(claim.verdict for claim in self.claims)
+        """Return the same in words."""
+        counts = self.verdicts()
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])

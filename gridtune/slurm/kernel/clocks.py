@@ -161,7 +161,10 @@ def _follow_pass(world, now):
 
 @kernel()
 def resume(world, record, nodes, began, now):
-    """Put a job that has begun on its nodes; return whether they can hold it."""
+    """Put a job that has begun on its nodes; return whether they can hold it.
+
+    `scratch.most` has the most processors that it may have on each.
+    """
     return _resume(bare(world), record, nodes, began, now)
 
 
@@ -169,7 +172,7 @@ def resume(world, record, nodes, began, now):
 def _resume(world, record, nodes, began, now):
     scratch, free, jobs, job = world.scratch, world.free, world.jobs, world.records.job[record]
     for i in range(len(nodes)):
-        scratch.chosen[i], scratch.most[nodes[i]] = nodes[i], world.nodes.cpus[nodes[i]]
+        scratch.chosen[i] = nodes[i]
         if room_of(world, free, record, nodes[i]) == 0:
             return False
     if len(nodes) > world.running.begin[job + 1] - world.running.begin[job]:

@@ -32,7 +32,7 @@ from gridtune.batch.simulator.scores import (
     score_inputs,
     score_jobs,
 )
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import bare, kernel
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.slurm.kernel.arrays import World
 from gridtune.slurm.kernel.placing import has, ones
@@ -325,3 +325,9 @@ def sort_waiting(ordering, count, now):
             order[place] = order[place - 1]
             place -= 1
         order[place] = record
+
+
+@kernel()
+def sort_now(ordering, count, now):
+    """Sort the first `count` records of the queue, outside of a replay."""
+    sort_waiting(bare(ordering), count, now)

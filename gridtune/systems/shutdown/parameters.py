@@ -31,6 +31,9 @@ _POLICIES_OF = {
     "eagerness": ("adaptive", "lookahead"),
 }
 
+#: Policies that are networks.
+_NETWORKS = ("ppo", "deepshutdown")
+
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 Minutes = Annotated[int, Field(ge=1)] | None
 Whole = Annotated[int, Field(ge=0)]
@@ -53,9 +56,12 @@ class ShutdownParameters(LogParameters):
     time_unit: Annotated[float, Field(gt=0)] = USUAL_UNITS[0]
     speed: Annotated[float, Field(gt=0)] = USUAL_UNITS[1]
 
-    policy: Literal["timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo"] = "timeout"
+    policy: Literal[
+        "timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo", "deepshutdown"
+    ] = "timeout"
     timeout: Whole | None = None
     checkpoint: str | None = None
+    weights: str | None = None
     greedy: bool = False
     max_stretch: Annotated[float, Field(ge=0)] | None = None
     max_wait: Whole | None = None
@@ -87,10 +93,14 @@ class ShutdownParameters(LogParameters):
             value = getattr(self, name)
             if value is not None and self.policy not in policies:
                 raise ValueError(f"{name}={value} has no effect with policy={self.policy}")
-        if self.policy in ("random", "ppo") and self.cut == "whole":
+        if self.policy in ("random", *_NETWORKS) and self.cut == "whole":
             raise ValueError(f"policy={self.policy} needs days of a fixed length: not cut=whole")
         self._check_checkpoint("ppo")
-        if self.greedy and self.policy != "ppo":
+        if (self.weights is None) == (self.policy == "deepshutdown"):
+            raise ValueError(
+                f"policy={self.policy} {'needs' if self.weights is None else 'takes no'} weights"
+            )
+        if self.greedy and self.policy not in _NETWORKS:
             raise ValueError(f"greedy=true has no effect with policy={self.policy}")
         if "?" in self.trace:
             raise ValueError("a trace's name has no question mark")

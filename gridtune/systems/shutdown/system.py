@@ -26,7 +26,7 @@ from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.training import find_policy, play_days
+from gridtune.systems.shutdown.training import find_policy, load_published, play_days
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workload import Workload
 
@@ -57,12 +57,14 @@ class ShutdownSystem(System):
         self._selections: LRUCache[Hashable, Days] = LRUCache(8)
 
     def file_checksums(self, parameters: ShutdownParameters) -> Mapping[str, str]:
-        """Return the checksums of the platform file and of the trained policy."""
+        """Return the checksums of the platform file and of the trained policy or its weights."""
         files: dict[str, Path] = {}
         if parameters.platform is not None:
             files["platform"] = resolve_trace(parameters.platform)
         if parameters.checkpoint is not None:
             files["checkpoint"] = find_policy(parameters.checkpoint)
+        if parameters.weights is not None:
+            files["weights"] = Path(parameters.weights)
         return file_checksums(files)
 
     def modelled_features(self, parameters: ShutdownParameters) -> Collection[str]:
@@ -79,8 +81,8 @@ class ShutdownSystem(System):
 
     def preflight(self, parameters: ShutdownParameters, load: WorkloadLoader) -> None:
         """Refuse a log without days to simulate, and a learned policy where torch is missing."""
-        if parameters.policy == "ppo":
-            require_module("torch", user="policy=ppo", extra="agents")
+        if parameters.policy in ("ppo", "deepshutdown"):
+            require_module("torch", user=f"policy={parameters.policy}", extra="agents")
         self._days(parameters, load)
 
     def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
@@ -151,10 +153,13 @@ def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, stream
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)
-    if parameters.policy == "ppo":
+    if parameters.policy in ("ppo", "deepshutdown"):
         from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
-        network = load_policy(find_policy(str(parameters.checkpoint)))
+        if parameters.weights is not None:
+            network = load_published(parameters.weights)
+        else:
+            network = load_policy(find_policy(str(parameters.checkpoint)))
         rng = None if parameters.greedy else streams("actions")
         return play_days(network, days, platform, rng=rng, tau=parameters.tau)
     return parameters.policy

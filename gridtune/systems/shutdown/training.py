@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from gridtune.core.array_files import read_arrays
 from gridtune.core.measures import Measure
 from gridtune.core.system import SystemParameters, described
 from gridtune.errors import PolicyError
@@ -26,11 +27,9 @@ from gridtune.systems.shutdown.simulator.state import FEATURES
 from gridtune.tracking import checkpoints
 from gridtune.training.ppo_training import (
     EntropyWeight,
-    Environments,
+    Positive,
     PPOParameters,
     PPOTraining,
-    Rate,
-    Schedule,
     UnitInterval,
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
@@ -61,10 +60,10 @@ class _ShutdownPPOParameters(PPOParameters):
     network: Literal["paper", "recurrent", "mlp"] = "recurrent"
     frames: Count | None = None
     iterations: Count = 160
-    schedule: Schedule = 160
-    environments: Environments = 16
+    schedule: Count = 160
+    environments: Count = 16
     steps: Count = 1440
-    learning_rate: Rate = 5e-4
+    learning_rate: Positive = 5e-4
     entropy_weight: EntropyWeight = 0.005
     gamma: UnitInterval = 0.99
 
@@ -145,6 +144,54 @@ def find_policy(name: str | Path) -> Path:
     """Return a policy's file; `taurus-lstm` is bundled. See `gridtune.tracking.checkpoints.find_policy`."""
     bundled = Path(__file__).parent / "trained" / "shutdown-taurus-lstm.pt"
     return checkpoints.find_policy(name, bundled={"taurus-lstm": bundled})
+
+
+def load_published(path: str | Path) -> ActorCritic:
+    """Return the network that the paper's authors trained, from the weights in their repository.
+
+    Parameters
+    ----------
+    path
+        An `.npz` file with an array for each of Keras' tensors, `/` in its name written as `__`.
+
+    Raises
+    ------
+    PolicyError
+        If it cannot be read, or its arrays are not those of the network.
+    """
+    import torch  # noqa: PLC0415 (slow to import)
+
+    from gridtune.training.networks import make_network  # noqa: PLC0415 (torch)
+
+    what = "weights of the published network"
+    arrays, _ = read_arrays(path, what, error=PolicyError, described=False)
+    try:
+        weights = {**_tower_weights(arrays, "policy", ""), **_tower_weights(arrays, "value", "_1")}
+        network = make_network("paper", FEATURES, len(weights["policy.out.bias"]))
+        network.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
+    except (KeyError, ValueError, RuntimeError, TypeError) as fault:
+        raise PolicyError(f"holds no {what}", path=path) from fault
+    return network.eval()
+
+
+def _tower_weights(arrays: Mapping[str, Any], tower: str, number: str) -> dict[str, Any]:
+    """Return the weights of the policy or of its value by torch's names; Keras numbers its layers."""
+    memory, dense = f"{tower}_network__cu_dnnlstm{number}__", f"{tower}_network__dense{number}__"
+    # The kernels of the four gates stand side by side, each as CuDNN lays it out in memory.
+    kernels = np.split(arrays[f"{memory}kernel:0"], 4, axis=1)
+    input_bias, hidden_bias = np.split(arrays[f"{memory}bias:0"], 2)
+    return {
+        f"{tower}.memory.weight_ih_l0": np.concatenate([gate.reshape(gate.shape[::-1]) for gate in kernels]),
+        f"{tower}.memory.weight_hh_l0": np.concatenate(
+            np.split(arrays[f"{memory}recurrent_kernel:0"], 4, axis=1)
+        ),
+        f"{tower}.memory.bias_ih_l0": input_bias,
+        f"{tower}.memory.bias_hh_l0": hidden_bias,
+        f"{tower}.dense.weight": arrays[f"{dense}kernel:0"].T,
+        f"{tower}.dense.bias": arrays[f"{dense}bias:0"],
+        f"{tower}.out.weight": arrays[f"{tower}_logits__kernel:0"].T,
+        f"{tower}.out.bias": arrays[f"{tower}_logits__bias:0"],
+    }
 
 
 def play_days(

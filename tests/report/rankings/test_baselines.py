@@ -9,7 +9,6 @@ import pytest
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.report import summarising
 from gridtune.study import Study, report_study, run_sweep
 from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.run import space_cells
@@ -19,7 +18,7 @@ from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 @pytest.fixture(autouse=True)
 def _no_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summarising, "_figures", lambda *_: iter(()))
+    monkeypatch.setattr("gridtune.study.report.draw_report", lambda *_: iter(()))
     # The cells are made up: whether the log has such a partition does not matter.
     monkeypatch.setattr(BatchSystem, "preflight", lambda *_: None)
     monkeypatch.setattr("gridtune.study.run.write_schedules", lambda *_: [])

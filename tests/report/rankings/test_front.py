@@ -13,7 +13,7 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.summarising import summarise, write_report
+from gridtune.report.summarising import draw_report, summarise, write_report
 from gridtune.report.summary import Summary
 from tests.report.synthetic import sweep_table
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
@@ -85,6 +85,7 @@ def test_several_strata_have_a_front_over_all_of_relative_differences(tmp_path: 
     summary = summarise(table, facts)
     assert [front.stratum for front in summary.fronts] == ["overall", "ctc-sp2", "kth-sp2"]
     write_report(summary, tmp_path)
+    list(draw_report(summary, tmp_path / "plots"))
     assert (tmp_path / "plots" / "front.png").stat().st_size > 10_000
     assert (tmp_path / "plots" / "overall-front.png").stat().st_size > 10_000
     rows = list(csv.DictReader((tmp_path / "front.csv").open()))
@@ -102,7 +103,7 @@ def test_three_objectives_draw_a_panel_per_pair(tmp_path: Path) -> None:
     facts = sweep_facts(10, objectives=(WAIT, USE, ObjectiveFacts("makespan", "min")), baseline={})
     (front,) = summarise(table, facts).fronts
     assert front.points.shape == (4, 3)
-    write_report(summarise(table, facts), tmp_path)
+    list(draw_report(summarise(table, facts), tmp_path / "plots"))
     assert (tmp_path / "plots" / "front.png").exists()
 
 

@@ -11,7 +11,6 @@ import pytest
 from gridtune.report.findings import answers_of
 from gridtune.report.rankings.cells import gap_to_bound, read_cells
 from gridtune.report.rankings.combined import _correlation
-from gridtune.report.rankings.power import power_table
 from gridtune.report.rankings.ranking import rank
 from gridtune.statistics import paired_difference
 
@@ -69,12 +68,6 @@ def test_strata_correlate_from_four_common_replicates_on() -> None:
     assert _correlation(both[:, :3]) == 1
     # Where one does not vary, nothing tells.
     assert _correlation(np.array([both[0], np.full(both.shape[1], 2.0)])) == 1
-
-
-def test_the_power_table_has_no_row_for_a_single_pair() -> None:
-    cells = read_cells(table_of({"a": [1.0, 2.0, 4.0], "b": [2.0], "c": [2.0, 3.0]}), {"order": "a"})
-    ranking = rank(cells, objective="wait", direction="min")
-    assert {row["configuration_id"]: row["pairs"] for row in power_table(cells, ranking).rows} == {"c": 2}
 
 
 def test_a_baseline_whose_resampled_mean_may_be_0_has_no_relative_interval() -> None:

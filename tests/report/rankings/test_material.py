@@ -12,7 +12,7 @@ from gridtune.errors import GridtuneError
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summarising import summarise
-from gridtune.study.report import _system_report
+from gridtune.study.report import _of_system
 from tests.report.synthetic import sweep_table
 
 
@@ -41,7 +41,7 @@ def material(tmp_path: Path, registrations: None) -> ReportMaterial:
 
 
 def test_the_system_writes_its_own(material: ReportMaterial, tmp_path: Path) -> None:
-    assert _system_report(material) == ([tmp_path / "beds.md"], None)
+    assert _of_system("gardening", lambda system: system.report(material)) == ([tmp_path / "beds.md"], None)
     assert (tmp_path / "beds.md").read_text() == "40 cells of orders"
 
 
@@ -50,7 +50,7 @@ def test_a_report_that_fails_is_told_and_costs_nothing_else(
     material: ReportMaterial, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     monkeypatch.setattr(Gardening, "fault", fault)
-    files, error = _system_report(material)
+    files, error = _of_system("gardening", lambda system: system.report(material))
     assert files == []
     assert error is not None
     assert "'gardening' failed" in error

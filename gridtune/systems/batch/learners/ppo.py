@@ -14,13 +14,9 @@ from gridtune.core.measures import Measure
 from gridtune.core.system import LogParameters, SystemParameters, Window, WorkloadLoader, described
 from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
-    EntropyDecay,
-    GradientNorm,
-    Lambda,
     Positive,
     PPOParameters,
     PPOTraining,
-    Schedule,
     Share,
     UnitInterval,
     split_log,
@@ -51,12 +47,12 @@ class _BatchPPOParameters(PPOParameters, LogParameters):
     protect: bool = True
     reward: str = "bounded_slowdown_mean"
     iterations: Count = 60
-    schedule: Schedule = 60
+    schedule: Count = 60
     steps: Count = 256
-    entropy_decay: EntropyDecay = 0.1
-    gradient_norm: GradientNorm = 0.5
+    entropy_decay: Positive = 0.1
+    gradient_norm: Positive | None = 0.5
     gamma: UnitInterval = 0.999
-    lam: Lambda = 0.97
+    lam: UnitInterval = 0.97
 
     @model_validator(mode="after")
     def _check_combinations(self) -> _BatchPPOParameters:

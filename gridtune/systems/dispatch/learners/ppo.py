@@ -19,12 +19,9 @@ from gridtune.systems.dispatch.parameters import DispatchParameters, InstancePar
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import INSERTING, ORDERS, DispatchReplay, Order, dispatch
 from gridtune.training.ppo_training import (
-    EntropyDecay,
-    GradientNorm,
     Positive,
     PPOParameters,
     PPOTraining,
-    Schedule,
     Share,
     split_log,
 )
@@ -55,10 +52,10 @@ class _DispatchPPOParameters(PPOParameters, InstanceParameters):
     reward: Literal["tardiness", "response"] = "tardiness"
     network: Literal["rows", "mlp", "recurrent"] = "rows"
     iterations: Count = 60
-    schedule: Schedule = 60
+    schedule: Count = 60
     steps: Count = 480
-    entropy_decay: EntropyDecay = 0.1
-    gradient_norm: GradientNorm = 0.5
+    entropy_decay: Positive = 0.1
+    gradient_norm: Positive | None = 0.5
 
     @model_validator(mode="after")
     def _check_combinations(self) -> _DispatchPPOParameters:
