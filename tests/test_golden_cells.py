@@ -25,7 +25,7 @@ NEEDS_AGENTS = ("ppo", "ffnn", "shutdown/ppo", "responsive/esnq")
 
 
 #: Cells that take many seconds: the start of their ids.
-SLOW = ("0a85dc", "74e942", "7d9e1a", "82fcc7", "89ee4f", "b82b88", "d8b96c")
+SLOW = ("0a85dc", "74e942", "7aa4fc", "7d9e1a", "82fcc7", "89ee4f", "b82b88", "d8b96c")
 CELLS = [
     pytest.param(
         cell,

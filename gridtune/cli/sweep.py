@@ -95,8 +95,9 @@ def init(
         ignored = []
     else:
         version = version_of(slurm_version, slurm, workload)
-        starter, size = suggest_study(slurm, workload, works, version), None
-        ignored = not_modelled(workload, read_cluster(slurm, version=version))
+        cluster = read_cluster(slurm, version=version)
+        starter, size = suggest_study(slurm, cluster, workload, works, version), None
+        ignored = not_modelled(workload, cluster)
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log

@@ -28,6 +28,7 @@ from gridtune.arguments import require
 from gridtune.core.measures import Measure, RenamedMetric
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
+from gridtune.types import FloatArray
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import WorkloadReference, reference_text
 from gridtune.workload.workload import Workload
@@ -328,6 +329,27 @@ class System(ABC):
     def trust(self, notes: Sequence[Mapping[str, Any]]) -> Trust | None:
         """Return the trust in answers on a log, by the notes of the baseline's cells; None if not graded."""
         return None
+
+    def reach(
+        self, metric: str, pair: FloatArray, notes: Sequence[Mapping[str, Any]], windows: bool
+    ) -> float:
+        """Return how far a real difference may be from a simulated one, beside chance among replicates.
+
+        It is the reach of an interval of 95 %, in the logarithm of the ratio of two means; by default 0.
+
+        Parameters
+        ----------
+        metric
+            The metric.
+        pair
+            Its values and the numbers of jobs, of the baseline and another configuration each, shape
+            (2, 2, replicates).
+        notes
+            Notes of cells on this log.
+        windows
+            True if the replicates are windows of the log.
+        """
+        return 0.0
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the tables and figures that only this system has, and return their paths.

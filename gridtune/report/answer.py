@@ -6,6 +6,7 @@ Its lines are plain sentences. The statistics behind them are its details.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -231,6 +232,12 @@ class Answer:
         content = asdict(self)
         del content["row"]
         return content | {"verdict": self.verdict.value, "losers": [str(one) for one in self.losers]}
+
+    def paragraphs(self, *more: tuple[str, str]) -> str:
+        """Return the answer and further lines as paragraphs of HTML."""
+        lines = [f"{name}: {text}" for name, text in (*self.lines, *more)]
+        notes = [f'<p class="note">{html.escape(line)}</p>' for line in lines]
+        return "\n".join([f'<p class="answer">{html.escape(self.advice)}</p>', *notes])
 
     def markdown(self) -> str:
         """Return the answer with its details as Markdown."""

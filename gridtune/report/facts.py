@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gridtune.core.measures import Measure
 from gridtune.core.sources import code_checksums, software_versions
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, SweepError
@@ -34,7 +35,7 @@ from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space
-from gridtune.sweep.space.strategies import Halving
+from gridtune.sweep.space.strategies import Halving, Strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +46,6 @@ _SCHEMA = 1
 _Stored = TypeVar("_Stored")
 #: Values of a parameter that an error lists.
 _LISTED = 12
-#: Points drawn at random from which on their best is confirmed.
-_MANY = 100
 #: The chance of a wrong verdict that all looks at more and more replicates of a sweep have together.
 _MOST_ERROR = 0.06
 #: The least of a look, so that its intervals are finite.
@@ -70,6 +69,11 @@ class ObjectiveFacts:
     metric: str
     direction: str
     unit: str = ""
+
+    @property
+    def measure(self) -> Measure:
+        """Its unit and direction."""
+        return Measure.own(self.unit or "1", "max" if self.direction == "max" else "min", self.metric)
 
 
 @dataclass(frozen=True)
@@ -221,11 +225,15 @@ class SweepFacts:
 
     @property
     def searches(self) -> bool:
-        """True if the best was chosen among so many trials that fresh replicates must confirm it."""
-        # A search by training is none: each replicate would train another agent.
-        strategy = dict(self.space.get("strategy") or {})
-        drawn = strategy.get("random") or strategy.get("sobol") or {}
-        return not strategy.keys().isdisjoint({"optuna", "asha"}) or drawn.get("samples", 0) >= _MANY
+        """True if fresh replicates must confirm the best: of many trials, or as windows are held back."""
+        held_back = self.space.get("replicates", {}).get("held_back")
+        return bool(held_back) or Strategy.searches(self.space.get("strategy") or {})
+
+    @property
+    def has_fresh(self) -> bool:
+        """True if there are replicates that a search did not see: not for windows, unless held back."""
+        replicates = self.space.get("replicates", {})
+        return "windows" not in replicates or bool(replicates.get("held_back"))
 
     @property
     def is_race(self) -> bool:
@@ -241,6 +249,9 @@ class SweepFacts:
             If an earlier gridtune wrote it and today's refuses it.
         """
         content = dict(self.space)
+        if "windows" in content.get("replicates", {}):
+            # An earlier gridtune held none back.
+            content["replicates"] = {"held_back": 0, **content["replicates"]}
         if self.is_race:
             options = content["strategy"]["race"] or {}
             drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}

@@ -145,7 +145,7 @@ class _Finding:
         """Return the gain in a sentence, and its size as far as its interval supports one."""
         relative, confirmed = difference_text(row["relative"]), row.get("confirmed")
         if confirmed:
-            fresh = f"{confirmed} fresh {self.head.replicate}s that the search did not see"
+            fresh = f"{confirmed} {self.head.fresh} that the search did not see"
             text = f"{self.head.objective} is {relative or 'the same'} on {fresh}"
         elif row["mean"] is None:
             text = f"{self.head.objective} is {relative or 'the same'} on average"
@@ -243,6 +243,15 @@ class _Compared:
     high: FloatArray
     p_value: FloatArray
     shown: BoolArray
+
+    @property
+    def paired(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The differences and the ends of their intervals."""
+        return self.relative, self.low, self.high
+
+    def with_ends(self, low: FloatArray, high: FloatArray) -> _Compared:
+        """Return the comparisons with wider intervals; a difference is shown where these exclude 0, too."""
+        return replace(self, low=low, high=high, shown=self.shown & ((low > 0) | (high < 0)))
 
 
 def compare_rows(

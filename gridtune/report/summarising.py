@@ -36,6 +36,7 @@ from gridtune.report.rankings.ranking import (
 )
 from gridtune.report.summary import Summary
 from gridtune.report.tables import table_csv
+from gridtune.types import FloatArray
 
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
@@ -57,7 +58,10 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         If no cell has the baseline's parameters.
     """
     system = get_system(facts.system) if facts.system in SYSTEMS else None
-    judged = _Judged(table, facts, system)
+    notes: dict[str, list[Mapping[str, Any]]] = {}
+    for result in (results := list(results)):
+        notes.setdefault(result.workload, []).append(result.notes)
+    judged = _Judged(table, facts, system, notes)
     cells, rankings, overall = judged.ranked()
     constraints = facts.constraints
     bounds: Bounds = {}
@@ -67,11 +71,9 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         {name: ranking.with_confirmed(facts.confirmed) for name, ranking in tables.items()}
         for tables in (rankings, overall)
     )
-    notes: dict[str, list[Mapping[str, Any]]] = {}
     of_baseline: dict[str, list[Mapping[str, Any]]] = {}
     bases = {stratum.ids[base] for stratum in cells.strata for base in stratum.bases.tolist() if base >= 0}
     for result in results:
-        notes.setdefault(result.workload, []).append(result.notes)
         if result.configuration_id in bases:
             of_baseline.setdefault(result.workload, []).append(result.notes)
     graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
@@ -91,17 +93,18 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         },
         ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
         trust={name: trust for name, trust in graded.items() if trust is not None},
-        remarks=[*judged.remarks(notes, remarks, tables), *judged.missing(measures)],
+        remarks=[*judged.remarks(remarks, tables), *judged.missing(measures)],
     )
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """The table of a sweep's cells, its facts, and its system if that is installed."""
+    """The table of a sweep's cells, its facts, its system if that is installed, and notes by workload."""
 
     table: pa.Table
     facts: SweepFacts
     system: System | None
+    notes: Mapping[str, Sequence[Mapping[str, Any]]]
 
     def ranked(self) -> tuple[Cells, dict[str, Ranking], dict[str, Ranking]]:
         """Return the cells, and for each objective its ranking within each stratum and that over all."""
@@ -110,7 +113,8 @@ class _Judged:
         warnings = {} if self.system is None else self.system.value_warnings
         if not measured:
             return Cells(self.table, {}, (), "replicate", [], []), {}, {}
-        cells = read_cells(self.table, baseline, ("workload", *self._conditions(baseline)))
+        columns = ("workload", *self._conditions(baseline))
+        cells = read_cells(self.table, baseline, columns, self._reach if self.system else None)
         rankings, overall = {}, {}
         for one in measured:
             options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
@@ -121,16 +125,17 @@ class _Judged:
                 overall[one.metric] = over_all.without_verdicts() if self.facts.is_race else over_all
         return cells, rankings, overall
 
+    def _reach(self, workload: str, metric: str, pair: FloatArray, windows: bool) -> float:
+        assert self.system is not None
+        return self.system.reach(metric, pair, self.notes.get(workload, ()), windows)
+
     def measures(self) -> dict[str, Measure]:
         """Return the metrics that answers look at beside the first objective.
 
         They are the other objectives, those of constraints, those that the system watches, and the mean wait
         of each class of jobs.
         """
-        measures = {
-            one.metric: Measure.own(one.unit or "1", "max" if one.direction == "max" else "min", one.metric)
-            for one in self.facts.objectives[1:]
-        }
+        measures = {one.metric: one.measure for one in self.facts.objectives[1:]}
         by_class = [
             name.removeprefix("metric.")
             for name in self.table.column_names
@@ -144,7 +149,6 @@ class _Judged:
 
     def remarks(
         self,
-        notes: Mapping[str, Sequence[Mapping[str, Any]]],
         merged: Mapping[str, Mapping[str, Any]],
         rankings: Iterable[Ranking],
     ) -> Iterator[str]:
@@ -152,14 +156,14 @@ class _Judged:
 
         Parameters
         ----------
-        notes, merged
-            Workload to the notes of its cells, and to the remarks that they make together.
+        merged
+            Workload to the remarks that the notes of its cells make together.
         rankings
             All rankings of the sweep.
         """
         for workload, remark in merged.items():
             for line in remark_lines(remark, most=True):
-                yield f"{workload}: {line}" if len(notes) > 1 else line
+                yield f"{workload}: {line}" if len(self.notes) > 1 else line
         if self.facts.spent:
             yield (
                 f"other numbers of replicates were judged here before, so this look has an error of "
@@ -169,13 +173,13 @@ class _Judged:
             for name, row in ((name, row) for name, rows in ranking.strata.items() for row in rows):
                 if row.get("confirmed"):
                     yield (
-                        f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
-                        f"{ranking.head.replicate}s; its difference to the baseline is theirs"
+                        f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} "
+                        f"{ranking.head.fresh}; its difference to the baseline is theirs"
                     )
-        if self.facts.searches and self.facts.space.get("replicates", {}).get("windows"):
+        if self.facts.searches and not self.facts.has_fresh:
             yield (
-                "chance adds to the gain of the best of so many trials, and this log has no further windows "
-                "to confirm it; with seeds or shakes as replicates, fresh ones do"
+                "chance adds to the gain of the best of so many trials, and no window is held back to "
+                "confirm it: from 12 windows on, the later half is; or set replicates.held_back"
             )
         if self.facts.is_race:
             yield (
@@ -184,7 +188,7 @@ class _Judged:
                 "cells are kept, and the missing ones run"
             )
         by_class = self.system is not None and "classes" in self.system.Parameters.model_fields
-        if by_class and any("classes" not in note for among in notes.values() for note in among if note):
+        if by_class and any("classes" not in note for among in self.notes.values() for note in among if note):
             yield "cells of an earlier gridtune have no metrics by class of jobs: who loses is not known"
 
     def missing(self, measures: Mapping[str, Measure]) -> Iterator[str]:
@@ -231,7 +235,7 @@ class _Judged:
 
 def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:
     """Return a sweep's facts with the difference of each best as the cells of fresh replicates show it."""
-    columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs")
+    columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs", "subject_to")
     judged = summarise(fresh, replace(summary.facts, error=1 - LEVEL, spent=0.0))
     objective = next(iter(summary.rankings))
     found = []
@@ -243,7 +247,7 @@ def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:
             for row in again.strata.get(name, ()):
                 if row_parameters(row) == row_parameters(rows[0]) and not row["is_baseline"]:
                     stated = {"objective": objective, "baseline": dict(ranking.head.baseline)}
-                    values = {column: row[column] for column in columns}
+                    values = {column: row[column] for column in columns if column in row}
                     found.append({**stated, "stratum": name, "best": row_parameters(row), "columns": values})
     return replace(summary.facts, confirmed=tuple(found))
 

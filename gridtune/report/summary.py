@@ -120,15 +120,18 @@ class Summary:
     def answers(self) -> list[Answer]:
         """The answers: by objective, over all strata first where there are several.
 
-        Those of the first objective are whole; the others have no effects, bounds and ties.
+        Those of the first objective are whole; the others have no effects, bounds and ties, but name the
+        loss by the first one.
         """
         answers = []
         for number, (objective, ranking) in enumerate(self.rankings.items()):
             over_all = [self.overall[objective]] if objective in self.overall else []
             for shown in (*over_all, ranking):
                 for answer in answers_of(shown, ranking):
-                    whole = number == 0 and answer.row is not None
-                    answers.append(self._whole(answer, shown) if whole else self._graded(answer))
+                    if answer.row is None or number:
+                        answers.append(self._graded(self._with_loss(answer, shown)))
+                    else:
+                        answers.append(self._whole(answer, shown))
         if len(self.rankings) == 1:
             return answers
         texts = [f"By {one.objective}, {one.advice[:1].lower()}{one.advice[1:]}" for one in answers]
@@ -157,8 +160,7 @@ class Summary:
     @property
     def unconfirmed(self) -> list[str]:
         """The configurations to replay on fresh replicates: each best of a search, and its baselines."""
-        windows = self.facts.space.get("replicates", {}).get("windows")
-        if not self.facts.searches or windows or not self.rankings:
+        if not (self.facts.searches and self.facts.has_fresh and self.rankings):
             return []
         objective, ranking = next(iter(self.rankings.items()))
         tables = [ranking, *([self.overall[objective]] if objective in self.overall else [])]
@@ -214,20 +216,8 @@ class Summary:
         row, overall = answer.row, ranking.head.overall
         assert row is not None
         front = next((one for one in self.fronts if one.stratum == answer.stratum), None)
-        # The same configuration on each stratum: its row, its stratum and the others' rows.
-        single = next(iter(self.rankings.values())) if overall else ranking
-        places = [
-            (other, stratum)
-            for stratum in self.cells.strata
-            if overall or stratum.name == answer.stratum
-            for other in single.strata[stratum.name]
-            if same_configuration(row, other) and (overall or other is row)
-        ]
-        effects = [
-            effect
-            for other, stratum in places
-            for effect in self._effects(stratum, other["configuration_id"], len(places))
-        ]
+        places = self._places(answer, ranking)
+        effects = list(self._effects(places, self.measures))
         rows = ranking.strata["" if overall else answer.stratum]
         next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
         bounds: Sequence[Bound] = ()
@@ -248,7 +238,9 @@ class Summary:
             details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
         details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
         kept = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
-        if bounds and not kept:
+        if row.get("confirmed") and row.get("subject_to") == Kept.NO:
+            kept.insert(0, f"a bound is broken on the {ranking.head.replicate}s that the search did not see")
+        elif bounds and not kept:
             kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
         whole = replace(
             answer,
@@ -260,6 +252,27 @@ class Summary:
         )
         return self._graded(whole.weighed())
 
+    def _with_loss(self, answer: Answer, ranking: Ranking) -> Answer:
+        """Return an answer by another objective with the loss that is shown by the first one."""
+        if not answer.is_confirmed:
+            return answer
+        first = self.facts.objectives[0]
+        effects = self._effects(self._places(answer, ranking), {first.metric: first.measure})
+        return replace(answer, effects=[one for one in effects if one.effect == "worse"]).weighed()
+
+    def _places(self, answer: Answer, ranking: Ranking) -> list[tuple[Row, Stratum]]:
+        """Return the row of an answer's configuration on each stratum, with the stratum."""
+        row, overall = answer.row, ranking.head.overall
+        assert row is not None
+        single = next(iter(self.rankings.values())) if overall else ranking
+        return [
+            (other, stratum)
+            for stratum in self.cells.strata
+            if overall or stratum.name == answer.stratum
+            for other in single.strata[stratum.name]
+            if same_configuration(row, other) and (overall or other is row)
+        ]
+
     def _graded(self, answer: Answer) -> Answer:
         """Return an answer as far as the least trust in its workloads reaches."""
         workloads = {
@@ -270,41 +283,50 @@ class Summary:
         trusts = [trust for name, trust in self.trust.items() if name in workloads]
         return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
 
-    def _effects(self, stratum: Stratum, key: str, families: int) -> Iterator[Effect]:
-        """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
-        place = stratum.place[key]
-        base = int(stratum.bases[place])
-        if base in (-1, place):
-            return
-        known = [name for name in self.measures if f"metric.{name}" in self.cells.table.column_names]
-        samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
-        samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
-        if not samples:
-            return
-        values, other = np.array(list(samples.values())).transpose(1, 0, 2)
-        compared = compare_rows(
-            values, other, stratum.correlation(values, other), comparisons=len(samples) * families
-        )
-        conditions = self.classes.get(str(stratum.key.get("workload")), {})
-        for index, metric in enumerate(samples):
-            measure = self.measures[metric]
-            paired = np.isfinite(values[index]) & np.isfinite(other[index])
-            mean, baseline = values[index][paired].mean(), other[index][paired].mean()
-            adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
-            yield Effect(
-                metric=metric,
-                unit="" if measure.unit == "1" else measure.unit,
-                jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
-                workload=stratum.name,
-                baseline=plain(baseline),
-                mean=plain(mean),
-                relative=plain(compared.relative[index]),
-                low=plain(compared.low[index]),
-                high=plain(compared.high[index]),
-                p_value=plain(compared.p_value[index]),
-                effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
-                adverse=adverse,
+    def _effects(
+        self, places: Sequence[tuple[Row, Stratum]], measures: Mapping[str, Measure]
+    ) -> Iterator[Effect]:
+        """Yield the effects of a configuration on its strata, which share the error."""
+        known = [name for name in measures if f"metric.{name}" in self.cells.table.column_names]
+        for row, stratum in places:
+            place = stratum.place[row["configuration_id"]]
+            base = int(stratum.bases[place])
+            if base in (-1, place):
+                continue
+            samples = {name: stratum.samples(name, [stratum.ids[place], stratum.ids[base]]) for name in known}
+            samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
+            if not samples:
+                continue
+            values, other = np.array(list(samples.values())).transpose(1, 0, 2)
+            compared = compare_rows(
+                values, other, stratum.correlation(values, other), comparisons=len(samples) * len(places)
             )
+            pair = np.array([place]), np.array([base])
+            ends = [
+                stratum.widened(name, *pair, *(column[[number]] for column in compared.paired))
+                for number, name in enumerate(samples)
+            ]
+            compared = compared.with_ends(*np.concatenate(ends, axis=1))
+            conditions = self.classes.get(str(stratum.key.get("workload")), {})
+            for index, metric in enumerate(samples):
+                measure = measures[metric]
+                paired = np.isfinite(values[index]) & np.isfinite(other[index])
+                mean, baseline = values[index][paired].mean(), other[index][paired].mean()
+                adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
+                yield Effect(
+                    metric=metric,
+                    unit="" if measure.unit == "1" else measure.unit,
+                    jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
+                    workload=stratum.name,
+                    baseline=plain(baseline),
+                    mean=plain(mean),
+                    relative=plain(compared.relative[index]),
+                    low=plain(compared.low[index]),
+                    high=plain(compared.high[index]),
+                    p_value=plain(compared.p_value[index]),
+                    effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
+                    adverse=adverse,
+                )
 
     def _worse_overall(self, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
         """Return the same over all strata: the others are ranked again with the one as their baseline."""
@@ -355,6 +377,10 @@ def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) 
     values = stratum.samples(ranking.head.objective, ids)
     first, second = values[1:], np.broadcast_to(values[:1], values[1:].shape)
     compared = compare_rows(first, second, stratum.correlation(first, second))
+    places = np.array([stratum.place[one] for one in ids])
+    of_best = np.full(len(others), places[0])
+    ends = stratum.widened(ranking.head.objective, places[1:], of_best, *compared.paired)
+    compared = compared.with_ends(*ends)
     worse = compared.shown & (ranking.head.sign * compared.relative > 0)
     return [one for one, is_worse in zip(others, worse, strict=True) if is_worse]
 

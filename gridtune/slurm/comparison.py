@@ -23,6 +23,7 @@ from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
+from gridtune.statistics.inference import with_reach
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
@@ -492,27 +493,20 @@ class Comparison:
         relative, low, high
             Simulated differences, and their intervals over weeks or days; those over draws are not used.
         """
-        squares = np.array([self.causes(one.members) for one in self.classes]) @ _REACH
-        # A hundred times as much is as good as anything.
-        reach = np.minimum(np.sqrt(squares), math.log(100))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            middle, ends = np.log1p(relative), np.log1p(np.stack([low, high]))
-            sampled = np.zeros_like(ends) if self.jobs.replicate == "draw" else ends - middle
-            below, above = middle + np.hypot(sampled, reach) * [[-1], [1]]
-        return np.expm1(below), np.expm1(above)
+        reach = np.array([reach_of(self.causes(one.members)) for one in self.classes])
+        if self.jobs.replicate == "draw":
+            low = high = relative
+        return with_reach(relative, low, high, reach)
 
     def causes(self, members: IntArray) -> FloatArray:
         """Return the causes of some jobs' uncertainty, in the units of `_REACH`; NaN for a single draw."""
         draws = np.array([waits[:, members].mean(axis=1) for waits in (self.before, self.after)])
         if len(self.before) < 2:
             return np.full(len(_REACH), np.nan)
-        means = np.maximum(draws.mean(axis=1), 1)
         stated = members[self.jobs.recorded[members] >= 0]
         real, simulated = self.jobs.recorded[stated].sum(), self.before[:, stated].mean(axis=0).sum()
-        # Without recorded waits, the error may be as large as that of any replay that is trusted.
-        error = math.log(max(1, real) / max(1, simulated)) if len(stated) else _ROUGH_MEAN
-        spread = ((draws.std(axis=1, ddof=1) / means) ** 2).sum()
-        return np.array([spread, (1 / (means * len(members))).sum(), min(1.0, error**2)])
+        ratio = float(max(1, real) / max(1, simulated)) if len(stated) else None
+        return causes_of(draws.mean(axis=1), draws.std(axis=1, ddof=1), len(members), ratio)
 
     def means(self, members: IntArray) -> dict[str, Any]:
         """Return the number of some jobs and their mean waits; a range holds nine replays in ten."""
@@ -532,6 +526,29 @@ class Comparison:
     def agreement(self, waits: FloatArray, members: IntArray) -> Agreement:
         """Compare some jobs' waits in one of the replays with the recorded ones."""
         return Agreement.of(self.jobs.recorded[members], waits[:, members])
+
+
+def causes_of(means: FloatArray, deviations: FloatArray, jobs: float, ratio: float | None) -> FloatArray:
+    """Return the causes of the uncertainty of two mean waits, in the units of `_REACH`.
+
+    Parameters
+    ----------
+    means, deviations
+        Mean waits before and after, in seconds, and the deviations between draws; shape (2,).
+    jobs
+        Number of jobs.
+    ratio
+        Recorded over simulated waits, before; None without recorded ones.
+    """
+    # Without recorded waits, the error may be as large as that of any replay that is trusted.
+    error = _ROUGH_MEAN if ratio is None else math.log(ratio)
+    means = np.maximum(means, 1)
+    return np.array([((deviations / means) ** 2).sum(), (1 / (means * jobs)).sum(), min(1.0, error**2)])
+
+
+def reach_of(causes: FloatArray) -> float:
+    """Return the reach of an interval of 95 %, in the logarithm of a ratio of two mean waits."""
+    return math.sqrt(causes @ _REACH)
 
 
 def known_at(workload: Workload, cut: int) -> Workload:

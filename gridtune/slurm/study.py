@@ -19,7 +19,6 @@ from gridtune.core.system import SuggestedSpace
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Outage, SlurmCluster
 from gridtune.slurm.comparison import logged_jobs
-from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.requests import Request
 from gridtune.workload.workload import Workload
 
@@ -65,24 +64,29 @@ def _configured(cluster: SlurmCluster) -> dict[str, Any]:
 
 
 def suggest_study(
-    folder: Path, workload: Workload, works: Effective, version: str, *, adaptive: bool = False
+    folder: Path,
+    cluster: SlurmCluster,
+    workload: Workload,
+    works: Effective,
+    version: str,
+    *,
+    adaptive: bool = False,
 ) -> SuggestedSpace:
     """Return the search over intervals, depths and windows, and the weights of age and size where they count.
 
-    The baseline is the configuration in the folder, on the cluster as it `works`. Each setting has its
+    The baseline is the cluster that was read from the folder, as it `works`. Each setting has its
     present value, and others below and above it. An adaptive search has all `SETTINGS`: weights that are 0
     now only of age and size, and backfill.
 
     Raises
     ------
     WorkloadError
-        Naming file and line of what is wrong with the configuration; or if no job of the log can run on it.
+        If no job of the log can run on the cluster.
     """
 
     def around(name: str, factor: int) -> list[int]:
         return sorted({max(1, now[name] // factor), now[name], max(1, now[name]) * factor})
 
-    cluster = read_cluster(folder, version=version)
     works.applied(cluster, logged_jobs(workload, cluster).requests)
     now = _configured(cluster)
     dimensions: dict[str, list[Any]] = {}

@@ -368,6 +368,26 @@ def hold_together(
     return low, high
 
 
+def with_reach(
+    relative: FloatArray, low: FloatArray, high: FloatArray, reach: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of intervals of relative differences with a second cause, in quadrature.
+
+    Parameters
+    ----------
+    relative, low, high
+        Differences and their intervals.
+    reach
+        The reach of the other cause in the logarithm of the ratio. A hundred times as much is as good as
+        anything.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        middle, ends = np.log1p(relative), np.log1p(np.stack([low, high]))
+        sampled = np.where(ends == middle, 0.0, ends - middle)
+        below, above = middle + np.hypot(sampled, np.minimum(reach, np.log(100))) * [[-1], [1]]
+    return np.expm1(below), np.expm1(above)
+
+
 def _moved_out(relative: FloatArray, end: FloatArray, factor: float | FloatArray) -> FloatArray:
     """Return the end of a relative difference's interval, farther from it; of ratios, in their logarithms."""
     if np.all(factor == 1):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
@@ -92,9 +91,7 @@ class WhatIf:
         """The effect on all jobs and on each class, by name; all of them share an error of 5 %."""
         classes, (before, after) = self.comparison.classes, self.comparison.replicates
         compared = compare_rows(after, before, self.comparison.correlation, comparisons=len(classes))
-        low, high = self.comparison.predicted(compared.relative, compared.low, compared.high)
-        shown = compared.shown & ((low > 0) | (high < 0))
-        compared = replace(compared, low=low, high=high, shown=shown)
+        compared = compared.with_ends(*self.comparison.predicted(*compared.paired))
         effects = {}
         for number, one in enumerate(classes):
             means = self.comparison.means(one.members)
@@ -263,9 +260,7 @@ class WhatIf:
         return write_json({**content, "checksum": content_id(content)}, path)
 
     def _repr_html_(self) -> str:
-        lines = [("", self.answer.advice), *self.answer.lines]
-        text = "".join(f"<p>{html.escape(' '.join(line).strip())}</p>" for line in lines)
-        return text + (plain_table(*self.table()) if self.is_shown else "")
+        return self.answer.paragraphs() + (plain_table(*self.table()) if self.is_shown else "")
 
 
 class Site:

@@ -81,10 +81,8 @@ class Advice:
         return {**change, **self.answer.as_dict(), "missing": dict(self.missing), "page": str(self.page)}
 
     def _repr_html_(self) -> str:
-        lines = [f"{name}: {text}" for name, text in (*self.answer.lines, *self.answer.all_details)]
-        lines += [f"missing: {command}" for command in self.missing.values()]
-        body = [f'<p class="answer">{html.escape(self.answer.advice)}</p>']
-        body += [f'<p class="note">{html.escape(line)}</p>' for line in lines]
+        missing = [("missing", command) for command in self.missing.values()]
+        body = [self.answer.paragraphs(*self.answer.all_details, *missing)]
         if self.judged is not None:
             body += [f"<pre>{html.escape(line)}</pre>" for line in self.judged.difference]
             body.append(plain_table(*self.judged.table()))
@@ -297,7 +295,7 @@ def _search(
     **options: Any,
 ) -> tuple[list[str], int]:
     """Return the changes of the best configuration that a sweep finds, and how many it tried."""
-    starter = suggest_study(site.folder, site.log, site.works, site.version, adaptive=True)
+    starter = suggest_study(site.folder, site.cluster, site.log, site.works, site.version, adaptive=True)
     space = {
         "name": "advise",
         "description": starter.question,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,8 +118,7 @@ class Choice:
         return " ".join([self.answer.advice, *sentences])
 
     def _repr_html_(self) -> str:
-        lines = [self.answer.advice, *(f"{name}: {line}" for name, line in self.answer.lines)]
-        return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+        return self.answer.paragraphs()
 
 
 @dataclass(frozen=True)

@@ -214,8 +214,8 @@ class Fit:
         return f"fitted: {', '.join(values)}; the jobs used {self.used:.0%} of the processors"
 
     def _repr_html_(self) -> str:
-        lines = (self.answer.advice, *(f"{name}: {text}" for name, text in self.answer.lines), str(self))
-        return "".join(f"<p>{html.escape(line)}</p>" for line in lines) + plain_table(*self.table())
+        text = self.answer.paragraphs() + f'<p class="note">{html.escape(str(self))}</p>'
+        return text + plain_table(*self.table())
 
     def worst_class(self, folder: Path) -> Iterator[str]:
         """Yield the partition, QOS or account whose waits add most to the error, with its line."""

@@ -60,6 +60,7 @@ EXAMPLES: Mapping[tuple[str, str], Any] = {
     ("_TrainingSearch", "parallel"): 8,
     ("_TrainingSearch", "num_gpus"): 0.25,
     ("Sampling", "seed"): 1,
+    ("Replicates", "held_back"): 4,
     ("Replicates", "shakes"): 10,
     ("Replicates", "amount"): 600,
     ("Objective", "metric"): "queue_length_max",

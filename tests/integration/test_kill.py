@@ -35,7 +35,7 @@ def command(space: Path, out: Path) -> list[str]:
 
 #: Bounds of the share of cells that are done when the driver is killed; 0 is while Ray starts. None is near
 #: the end: what two workers do between a result and the kill must not be all that is left.
-KILLS = [(0.0, 0.0), (0.02, 0.2), (0.4, 0.7)]
+KILLS = [(0.0, 0.0), (0.05, 0.4)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")

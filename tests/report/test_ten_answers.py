@@ -117,6 +117,18 @@ def test_an_answer_on_slurm_reads_like_this(name: str, replayed: float) -> None:
     assert len(text.splitlines()) <= MOST
 
 
+def test_advice_by_another_objective_names_the_loss_by_the_first() -> None:
+    objectives = ("wait_max", "bounded_slowdown_mean")
+    for logs in (["kth"], ["kth", "ctc"]):
+        found = summary(on_logs(cells(chosen("starving")), *logs), objectives=objectives)
+        for answer in found.answers[-len(logs) :]:
+            advice = "By bounded_slowdown_mean, use starving instead of fcfs"
+            assert answer.advice.startswith(advice)
+            assert answer.advice.endswith(", if these losses are acceptable.")
+            assert all(str(loss).startswith("wait_max 3.8 instead of 1.3 days") for loss in answer.losers)
+            assert answer.losers
+
+
 TEXTS = {
     "a clear gain": """
 Use fair instead of fcfs over the 2 workloads.

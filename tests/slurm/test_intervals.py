@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.slurm_intervals import differences
-from gridtune.slurm.comparison import Comparison, LoggedJobs
+from gridtune.core.remarks import RECORDED
+from gridtune.slurm.comparison import Comparison, LoggedJobs, reach_of
 from gridtune.slurm.requests import Request
+from gridtune.systems.slurm.system import SlurmSystem
 
 COUNT = 50
 
@@ -52,6 +54,23 @@ def test_an_interval_covers_weeks_and_runs() -> None:
     weeks = ends(comparison(waits, waits, replicate="week"), -0.2, 0.25)
     assert weeks[0] < min(single[0], -0.2)
     assert weeks[1] > max(single[1], 0.25)
+
+
+def test_sweeps_have_the_reach_of_a_whatif() -> None:
+    before, after = np.linspace(900, 1100, 8), np.linspace(700, 500, 8)
+    compared, system = comparison(before, after, recorded=1200), SlurmSystem()
+    jobs = np.full((2, 8), float(COUNT))
+    notes = [{RECORDED: {"by_class": {"": [COUNT, 1200 * COUNT], "wide": [0, 0]}}}] * 16
+    pair = np.array([[before, after], jobs])
+    causes = compared.causes(np.arange(COUNT))
+    assert system.reach("wait_mean", pair, notes, False) == pytest.approx(reach_of(causes))
+    # Windows are parts of one run: their clocks are drawn one by one.
+    whole = reach_of(np.array([0, causes[1] / 8, causes[2]]))
+    assert system.reach("wait_mean", pair, notes, True) == pytest.approx(whole)
+    unknown = system.reach("wait_mean[wide]", pair, notes, False)
+    assert unknown == pytest.approx(reach_of(np.array([*causes[:2], 0.3**2])))
+    assert system.reach("wait_max", pair, notes, False) == 0
+    assert system.reach("wait_mean", pair * [[[1]], [[0]]], notes, False) == 0
 
 
 def test_three_draws_give_no_absurd_interval() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -13,7 +14,9 @@ import gridtune as gt
 from gridtune.errors import SpaceError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.ranking import Row
+from gridtune.report.summarising import summarise
 from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.constraints import Kept
 from tests.sweep.spaces import toy_space
 
 SEARCH: dict[str, Any] = {
@@ -55,9 +58,60 @@ def test_the_best_of_a_search_has_the_gain_of_fresh_seeds(tmp_path: Path) -> Non
     assert "confirmed" not in other.schema.names
 
 
-def test_windows_have_no_fresh_ones_and_the_summary_says_so(tmp_path: Path) -> None:
+def test_the_best_of_a_search_has_the_gain_of_the_windows_held_back(tmp_path: Path) -> None:
+    study = run(tmp_path, **{**SEARCH, "replicates": {"windows": 13}}, fixed={"trace": "quickstart"})
+    assert set(study.to_pandas()["replicate"]) == {f"window {number}/13" for number in range(1, 8)}
+    fresh = pq.read_table(tmp_path / "confirmation" / "results.parquet").to_pandas()
+    assert set(fresh["replicate"]) == {f"window {number}/13" for number in range(8, 14)}
+    means = fresh.groupby("configuration_id")["metric.loss"].mean()
+    expected = means[best(study)["configuration_id"]] / means.max() - 1
+    assert (best(study)["confirmed"], best(study)["pairs"]) == (6, 7)
+    assert best(study)["relative"] == pytest.approx(expected, rel=1e-9)
+    assert "on 6 later windows that the search did not see" in study.summary.answers[0].gain
+    assert best(gt.report_study(tmp_path)) == best(study)
+    # The same sweep runs no cell again, and its space is the one that its facts have.
+    again = run(tmp_path, **{**SEARCH, "replicates": {"windows": 13}}, fixed={"trace": "quickstart"})
+    assert again.sweep
+    assert again.sweep.ran == 0
+    assert SweepFacts.read(tmp_path).parsed_space().replicates.held_back == 6
+
+
+def test_windows_are_held_back_where_the_space_says_so(tmp_path: Path) -> None:
+    space = {**GRID, "fixed": {"trace": "quickstart"}}
+    study = run(tmp_path / "grid", **space, replicates={"windows": 14, "held_back": 8})
+    assert (len(study.results), best(study)["confirmed"]) == (12, 8)
+    assert len(run(tmp_path / "whole", **space, replicates={"windows": 14}).results) == 28
+    search = run(
+        tmp_path / "none",
+        **{**SEARCH, "replicates": {"windows": 12, "held_back": 0}},
+        fixed={"trace": "quickstart"},
+    )
+    assert search.facts.replicates == 12
+    assert any("no window is held back" in remark for remark in search.summary.remarks)
+
+
+def test_a_bound_that_later_windows_break_undoes_the_recommendation(tmp_path: Path) -> None:
+    space = {**GRID, "fixed": {"trace": "quickstart"}, "replicates": {"windows": 12, "held_back": 6}}
+    study = run(tmp_path, **space)
+    summary, row = study.summary, {**best(study), "subject_to": Kept.NO}
+    confirmed = replace(
+        study.facts,
+        space={**study.facts.space, "subject_to": {"loss": "<= 1.2 x baseline"}},
+        confirmed=[
+            {**one, "columns": {**one["columns"], "subject_to": Kept.NO}} for one in study.facts.confirmed
+        ],
+    )
+    assert study.sweep
+    answer = summarise(study.sweep.table, confirmed, study.results).answers[0]
+    assert row["rank"] == summary.rankings["loss"].rows[0]["rank"] == 1
+    assert "breaks a bound" in answer.advice
+    assert not answer.is_confirmed
+    assert answer.bounds[0] == "a bound is broken on the windows that the search did not see"
+
+
+def test_too_few_windows_have_no_fresh_ones_and_the_summary_says_so(tmp_path: Path) -> None:
     study = run(tmp_path, **{**SEARCH, "replicates": {"windows": 6}}, fixed={"trace": "quickstart"})
-    assert any("no further windows" in remark for remark in study.summary.remarks)
+    assert any("no window is held back" in remark for remark in study.summary.remarks)
     assert not (tmp_path / "confirmation").exists()
 
 
@@ -94,6 +148,8 @@ def test_more_replicates_by_hand_have_a_smaller_error(tmp_path: Path) -> None:
     ("changes", "fault"),
     [
         ({"replicates": {"windows": 6, "until": "settled"}, "fixed": {"trace": "quickstart"}}, "no further"),
+        ({"replicates": {"seeds": 6, "held_back": 2}}, "held_back goes with"),
+        ({"replicates": {"windows": 6, "held_back": 6}, "fixed": {"trace": "quickstart"}}, "held_back goes"),
         ({"replicates": {"seeds": 6, "most": 3, "until": "settled"}}, "at least the number"),
         ({**SEARCH, "replicates": {"seeds": 6, "until": "settled"}}, "begin another search"),
     ],

@@ -140,18 +140,21 @@ def test_trainings_of_a_sweep_leave_curves_and_policies(store_uri, tmp_path, mon
     experiment = client.get_experiment_by_name("rates")
     runs = client.search_runs([experiment.experiment_id], "tags.`gridtune.kind` = 'training'")
     assert len(runs) == 4
-    lengths = []
-    for run in runs:
-        lengths.append(len(client.get_metric_history(run.info.run_id, "score_per_day")))
-        checkpoint = _run_file(f"runs:/{run.info.run_id}/checkpoints/checkpoint", store_uri)
-        days = {"trace": "orion_days", "cluster": "orion", "first": 2, "policy": "ppo"}
-        played = [
-            run_cell("shutdown", {**days, "checkpoint": str(place)}).outcome.metrics
-            for place in (run.info.run_id, checkpoint)
-        ]
-        assert played[0] == played[1]
-        assert weights_of(checkpoint)
-    assert sorted(lengths) == [1, 1, 2, 2]
+    lengths = {
+        run.info.run_id: len(client.get_metric_history(run.info.run_id, "score_per_day")) for run in runs
+    }
+    assert sorted(lengths.values()) == [1, 1, 2, 2]
+    longest = max(lengths, key=lambda run_id: lengths[run_id])
+    checkpoints = {
+        run_id: _run_file(f"runs:/{run_id}/checkpoints/checkpoint", store_uri) for run_id in lengths
+    }
+    days = {"trace": "orion_days", "cluster": "orion", "first": 2, "policy": "ppo"}
+    played = [
+        run_cell("shutdown", {**days, "checkpoint": str(place)}).outcome.metrics
+        for place in (longest, checkpoints[longest])
+    ]
+    assert played[0] == played[1]
+    assert weights_of(checkpoints[longest])
 
 
 @pytest.mark.integration

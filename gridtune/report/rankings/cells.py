@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
+from gridtune.statistics.inference import with_reach
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 #: What the name of a bound has after its metric's.
@@ -69,6 +70,8 @@ class Stratum:
         Shape (configurations, replicates): the cell's row in the table, -1 where there is none.
     metrics
         The table's metrics.
+    reach
+        Returns `System.reach` of a metric for the pair of two configurations; None for 0.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Stratum:
     bases: IntArray
     rows: IntArray
     metrics: _Metrics
+    reach: Callable[..., float] | None = None
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -120,6 +124,31 @@ class Stratum:
         """Return the rows of each configuration's baseline; NaN where it has none."""
         return np.vstack([values, np.full(values.shape[1], math.nan)])[self.bases if bases is None else bases]
 
+    def widened(
+        self, metric: str, places: IntArray, bases: IntArray, *paired: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return ends of intervals that hold the real difference, not only the mean simulated one.
+
+        Parameters
+        ----------
+        metric
+            The metric.
+        places, bases
+            Of the configurations and those they are compared with, -1 for none; shape (rows,).
+        paired
+            The relative differences, and the ends of their intervals.
+        """
+        relative, low, high = paired
+        counts = metric.replace(metric.partition("[")[0], "jobs")
+        if self.reach is None or counts not in self.metrics:
+            return low, high
+        values = np.array([self.values(metric), self.values(counts)])
+        reach = np.zeros(len(places))
+        # Of equal schedules nothing is in doubt.
+        for row in np.flatnonzero((bases >= 0) & ~((low == 0) & (high == 0))):
+            reach[row] = self.reach(metric, values[:, [bases[row], places[row]]], self.windows)
+        return with_reach(relative, low, high, reach)
+
     def correlation(self, values: FloatArray, base: FloatArray) -> float | None:
         """Return how much differences in neighbouring windows correlate; None for other replicates."""
         return neighbour_correlation(values, base) if self.windows else None
@@ -159,7 +188,10 @@ class Cells:
 
 
 def read_cells(
-    table: pa.Table, baseline: Mapping[str, Any] | None = None, group_by: Sequence[str] = ("workload",)
+    table: pa.Table,
+    baseline: Mapping[str, Any] | None = None,
+    group_by: Sequence[str] = ("workload",),
+    reach: Callable[..., float] | None = None,
 ) -> Cells:
     """Sort a sweep's cells into strata and configurations.
 
@@ -174,6 +206,8 @@ def read_cells(
     group_by
         Columns (or parameters) that split the table into strata, each ranked by itself; names the
         table does not have are passed over.
+    reach
+        Returns `System.reach` for a workload and what `Stratum.reach` takes; None for 0.
 
     Raises
     ------
@@ -211,7 +245,8 @@ def read_cells(
             for name, value in values.items()
         )
         bases = baselines(own, baseline, values)
-        strata.append(Stratum(title, values, ids, own, labels, bases, np.array(rows), metrics))
+        of_stratum = None if reach is None else partial(reach, str(values.get("workload")))
+        strata.append(Stratum(title, values, ids, own, labels, bases, np.array(rows), metrics, of_stratum))
     kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
     replicate = kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate"
     fields = [

@@ -117,6 +117,11 @@ class RankingHead:
         return f"{self.objective} ({self.unit})" if self.unit else self.objective
 
     @property
+    def fresh(self) -> str:
+        """Replicates that a search did not see, in words."""
+        return "later windows" if self.replicate == "window" else f"fresh {self.replicate}s"
+
+    @property
     def better(self) -> str:
         """Direction of better values, in a word."""
         return "smaller" if self.direction == "min" else "larger"
@@ -187,6 +192,9 @@ class RankingHead:
         others = np.where(compared[:, None], values, math.nan)
         columns = {name: np.atleast_1d(getattr(paired, _FIELDS.get(name, name))) for name in PAIRED}
         columns |= self.joint_columns(columns, others, base, correlation or 0.0)
+        places = np.arange(len(own))
+        ends = stratum.widened(self.objective, places, stratum.bases, *(columns[name] for name in PAIRED[3:]))
+        columns |= zip(PAIRED[4:], ends, strict=True)
         undefined = stratum.undefined(self.objective)
         counts = np.isfinite(values).sum(axis=1)
         statistics = {

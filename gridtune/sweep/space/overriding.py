@@ -132,12 +132,12 @@ class _Overridden:
                 dimension.check_within(value)
             return self._set_baseline(rest, value)
         if prefix == "replicates":
-            kinds = ("seeds", "windows", "shakes", "amount")
+            kinds = ("seeds", "windows", "held_back", "shakes", "amount")
             if rest not in kinds:
                 raise SpaceError(f"there are no {rest!r} of replicates", hint=name_hint(rest, kinds))
-            # Shakes and their amount go together; any other kind stands alone.
-            shaken = rest in {"shakes", "amount"} and space.replicates.shakes is not None
-            stated = space.replicates.model_dump(exclude_none=True) if shaken else {}
+            # Shakes and their amount go together, as windows and those held back; others stand alone.
+            both = rest == "held_back" or (rest in {"shakes", "amount"} and space.replicates.shakes)
+            stated = space.replicates.model_dump(exclude_none=True) if both else {}
             self.content["replicates"] = {**stated, rest: value}
         elif prefix == "strategy":
             (kind, _, setting), strategy = rest.partition("."), self.content.get("strategy")

@@ -181,11 +181,9 @@ class PlannedSpace:
         return replace(self, space=self.space.model_copy(update=changed))
 
     def fresh(self, chosen: Iterable[Mapping[str, Any]], *, least: int) -> PlannedSpace:
-        """Return the plan of chosen points alone, on as many replicates as come after these, or more."""
+        """Return the plan of chosen points alone, on replicates that come after these."""
         space, replicates = self.space, self.space.replicates
-        count = {replicates.kind: max(replicates.count, least)}
-        changes: dict[str, Any] = {"replicates": replicates.model_copy(update=count)}
-        changes["strategy"] = Strategy(grid={})
+        changes = {"replicates": replicates.fresh(least), "strategy": Strategy(grid={})}
         points = [{name: one[name] for name in space.dimensions if name in one} for one in chosen]
         return replace(self, space=space.model_copy(update=changes), first=replicates.count, chosen=points)
 

@@ -14,6 +14,7 @@ from gridtune.core.cells import Replicate
 from gridtune.core.system import SYSTEMS, default_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
+from gridtune.statistics.sample_size import fewest_replicates
 from gridtune.sweep.space.documents import LinedYaml, YamlPath, read_yaml, space_error
 from gridtune.sweep.space.strategies import (
     ITERATIONS,
@@ -26,6 +27,8 @@ from gridtune.sweep.space.strategies import (
 from gridtune.workload.catalogue import shipped_folder
 from gridtune.workload.fields import LARGEST_TIME
 
+#: From so many windows on, both halves can show a difference.
+_ENOUGH_WINDOWS = 2 * fewest_replicates(0.05)
 #: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
 _LARGEST_ENUMERATION = 10_000
 
@@ -139,6 +142,9 @@ class Replicates(SpacePart):
         Repetitions with another seed each.
     windows
         Consecutive windows of the log, of about as many jobs each.
+    held_back
+        With `windows`: the last so many are kept from the search, and its best is replayed on them. By
+        default half of 12 or more windows where a search has many trials, else 0.
     shakes
         Copies of the log with submissions moved at random by up to `amount` seconds.
     amount
@@ -154,6 +160,7 @@ class Replicates(SpacePart):
 
     seeds: Annotated[int, Field(gt=0, le=MOST_REPLICATES)] | None = None
     windows: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
+    held_back: Annotated[int, Field(ge=0)] | None = None
     shakes: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     amount: Annotated[int, Field(gt=0, le=LARGEST_TIME)] | None = None
     until: Literal["settled"] | None = None
@@ -163,6 +170,8 @@ class Replicates(SpacePart):
     def _together(self) -> Replicates:
         if (self.shakes is None) != (self.amount is None):
             raise ValueError("shakes and amount (seconds) go together")
+        if self.held_back is not None and self.held_back >= (self.windows or 0):
+            raise ValueError("held_back goes with more windows than are held back")
         if self.until and self.windows:
             raise ValueError("until: settled needs seeds or shakes: a log has no further windows")
         if self.most is not None and (self.until is None or self.most < self.count):
@@ -174,6 +183,12 @@ class Replicates(SpacePart):
         """Number of replicates to end with at most."""
         return self.most or self.count * (8 if self.until else 1)
 
+    def fresh(self, least: int) -> Replicates:
+        """Return those that come after these: the windows held back, else as many as these, or more."""
+        if self.windows is not None:
+            return self.model_copy(update={"held_back": self.count})
+        return self.model_copy(update={self.kind: max(self.count, least)})
+
     def more(self) -> Replicates:
         """Return twice as many, or as many as there may be."""
         return self.model_copy(update={self.kind: min(2 * self.count, self.end), "most": self.end})
@@ -181,7 +196,7 @@ class Replicates(SpacePart):
     @property
     def count(self) -> int:
         """Number of replicates of every configuration."""
-        return self.seeds or self.windows or self.shakes or 1
+        return self.seeds or self.shakes or (self.windows or 1) - (self.held_back or 0)
 
     def replicate(self, number: int, window: str = "window") -> Replicate:
         """Return a repetition; its seed is its number, which counts from 0.
@@ -345,6 +360,16 @@ class SearchSpace(SpacePart):
         if by_class:
             fixed["by_class"] = sorted({*fixed.get("by_class", ()), *by_class})
         return {**content, "fixed": fixed} if fixed else content
+
+    @model_validator(mode="after")
+    def _hold_back(self) -> SearchSpace:
+        """Hold back the later half of enough windows from a search, to confirm its best."""
+        windows = self.replicates.windows or 0
+        searches = Strategy.searches(self.strategy.model_dump(exclude_none=True))
+        if searches and self.replicates.held_back is None and windows >= _ENOUGH_WINDOWS:
+            held_back = self.replicates.model_copy(update={"held_back": windows // 2})
+            object.__setattr__(self, "replicates", held_back)
+        return self
 
     @field_validator("objective", mode="before")
     @classmethod

@@ -15,6 +15,8 @@ from gridtune.registry import name_hint, removed_hint
 
 #: Points that a strategy may spell out: each takes memory in the driver.
 MOST_POINTS = 1_000_000
+#: Points drawn at random from which on their best is confirmed.
+_MANY = 100
 #: Replicates of a configuration: they are counted, and made one by one.
 MOST_REPLICATES = 1_000_000_000
 #: Optuna's samplers, as search spaces name them.
@@ -309,6 +311,13 @@ class Strategy(SpacePart):
         if self.random is not None:
             return "random", self.random
         return None if self.sobol is None else ("sobol", self.sobol)
+
+    @staticmethod
+    def searches(stated: Mapping[str, Any]) -> bool:
+        """Return whether a strategy has so many trials that fresh replicates must confirm the best."""
+        # A search by training is none: each replicate would train another agent.
+        drawn = stated.get("random") or stated.get("sobol") or {}
+        return not stated.keys().isdisjoint({"optuna", "asha"}) or drawn.get("samples", 0) >= _MANY
 
     @property
     def adaptive(self) -> Adaptive | None:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from gridtune.batch.checks import check_policy
 from gridtune.batch.metrics import METRICS, JobColumns, evaluate
-from gridtune.batch.metrics.classes import BY_CLASS, default_classes
+from gridtune.batch.metrics.classes import BY_CLASS, default_classes, split_name
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.core.remarks import RECORDED, Trust, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
@@ -32,7 +32,15 @@ from gridtune.core.system import (
 )
 from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.comparison import MODELLED_FACTS, Agreement, LoggedJobs, anchored, logged_jobs
+from gridtune.slurm.comparison import (
+    MODELLED_FACTS,
+    Agreement,
+    LoggedJobs,
+    anchored,
+    causes_of,
+    logged_jobs,
+    reach_of,
+)
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.ordering import order_for_nodes
@@ -40,6 +48,7 @@ from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS, Effective
 from gridtune.slurm.versions import VERIFIED, release_of, version_of
+from gridtune.types import FloatArray
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -231,18 +240,41 @@ class SlurmSystem(System):
         classes = default_classes(load(str(parameters.reference)))
         by_class = dict.fromkeys((*BY_CLASS, *parameters.by_class))
         metrics = evaluate(schedule, warmup=warmup, cooldown=cooldown, classes=classes, by_class=by_class)
-        kept = JobColumns.trimmed(schedule, warmup, cooldown)
-        waits = result.start - np.array([request.submit for request in requests])
-        agreement = Agreement.of(
-            jobs.recorded[kept.first : kept.last], waits[None, kept.first : kept.last].astype(np.float64)
-        )
-        notes |= {"classes": dict(classes), RECORDED: agreement.as_dict()}
+        kept = replace(JobColumns.trimmed(schedule, warmup, cooldown), classes=classes)
+        waits = kept.kept(result.start - np.array([request.submit for request in requests]))
+        recorded = kept.kept(jobs.recorded)
+        agreement = Agreement.of(recorded, waits[None].astype(np.float64))
+        real = {"": recorded} | {name: recorded[kept.of_class(name).members] for name in classes}
+        sums = {name: [int((one >= 0).sum()), int(one[one >= 0].sum())] for name, one in real.items()}
+        notes |= {"classes": dict(classes), RECORDED: {**agreement.as_dict(), "by_class": sums}}
         return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
 
     def trust(self, notes: Sequence[Mapping[str, Any]]) -> Trust | None:
         """Return the trust in answers on a log, by the waits of the baseline's cells."""
         parts = [Agreement.read(note[RECORDED]) for note in notes if RECORDED in note]
         return Agreement.pooled(parts).trust if parts else None
+
+    def reach(
+        self, metric: str, pair: FloatArray, notes: Sequence[Mapping[str, Any]], windows: bool
+    ) -> float:
+        """Return the reach of a mean wait as `whatif` has it: two runs of one Slurm differ.
+
+        Seeds are draws of one run. The clocks of windows are drawn one by one: their interval covers them.
+        """
+        name, of = split_name(metric)
+        both = np.isfinite(pair).all(axis=(0, 1)) & (pair[1, 0] > 0)
+        if name != "wait_mean" or not both.any():
+            return 0.0
+        waits, counts = pair[0, :, both].T, pair[1, 0, both]
+        means = waits @ counts / counts.sum()
+        recorded = [
+            note[RECORDED]["by_class"][of or ""] for note in notes if "by_class" in note.get(RECORDED, {})
+        ]
+        known, seconds = np.sum(recorded, axis=0) if recorded else (0, 0)
+        ratio = float(max(1.0, seconds / known) / max(1.0, means[0])) if known else None
+        if windows or len(counts) == 1:
+            return reach_of(causes_of(means, np.zeros(2), counts.sum(), ratio))
+        return reach_of(causes_of(means, waits.std(axis=1, ddof=1), counts.mean(), ratio))
 
     def _cluster(self, parameters: _SlurmParameters) -> SlurmCluster:
         """Return the cluster. The last eight are cached, by the content of their files."""

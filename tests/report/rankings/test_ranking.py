@@ -12,7 +12,7 @@ import pytest
 from gridtune.errors import MetricError
 from gridtune.report.findings import answers_of
 from gridtune.report.rankings.cells import read_cells
-from gridtune.report.rankings.ranking import Ranking, Verdict, has_values, verdict_text
+from gridtune.report.rankings.ranking import Ranking, Verdict, has_values, rank, verdict_text
 from gridtune.statistics import mean_interval
 from tests.report.synthetic import overall_of, ranking_of, sweep_table
 
@@ -463,3 +463,26 @@ class TestOverall:
         table = self.table({"one": {"a": [1, 2], "b": [1, 2]}})
         assert self.overall(table) is None
         assert overall_of(table, objective="wait", direction="min", baseline=None) is None
+
+
+def test_real_runs_that_differ_make_intervals_and_verdicts_less_sure() -> None:
+    values = {("fcfs",): [100.0, 110, 90, 105, 95, 101, 99], ("same",): [100.0, 110, 90, 105, 95, 101, 99]}
+    table = cells(values | {("sjf",): [80.0, 88, 73, 84, 76, 81, 79]}, ["order"])
+    table = table.append_column("metric.jobs", pa.array([40.0] * table.num_rows))
+
+    def rows(reach: float) -> dict[Any, Mapping[str, Any]]:
+        def of_log(workload: str, metric: str, pair: Any, windows: bool) -> float:
+            assert (workload, metric, windows, pair.shape) == ("log", "wait", False, (2, 2, 7))
+            return reach
+
+        found = read_cells(table, {"order": "fcfs"}, ("workload",), of_log)
+        return by(rank(found, objective="wait", direction="min").rows, "order")
+
+    sure, doubted = rows(0.0)["sjf"], rows(0.3)["sjf"]
+    assert sure["verdict"].startswith("better")
+    assert doubted["verdict"] == Verdict.UNSURE
+    reaches = [math.log((1 + row["relative_high"]) / (1 + row["relative"])) for row in (sure, doubted)]
+    assert reaches[1] == pytest.approx(math.hypot(reaches[0], 0.3))
+    assert doubted["relative"] == sure["relative"]
+    # Of equal schedules nothing is in doubt.
+    assert rows(0.3)["same"]["verdict"] == Verdict.EQUAL

@@ -49,6 +49,7 @@ class TestSlurmSystemWithAnOrder(SystemConformance):
     example: ClassVar[dict[str, Any]] = {**CELL, "first": 200, "order": "saf", "guard": 3600}
 
 
+@pytest.mark.slow
 def test_an_order_takes_the_place_of_the_priority() -> None:
     assert wait_mean(order="sjf") == wait_mean(order="walltime") < wait_mean() < wait_mean(order="ljf")
     assert wait_mean(order="sjf", guard=0) == wait_mean(order="fcfs")
