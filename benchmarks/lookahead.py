@@ -4,8 +4,10 @@ J is the geometric mean of bounded slowdown, area-weighted response and mean wai
 a 95 % interval: a bootstrap over blocks of two weeks, the same for both, by when jobs are submitted.
 
     python -m benchmarks.lookahead kth-sp2:2/2 ctc-sp2-reconstructed:2/2 FILE
+    python -m benchmarks.lookahead "kth-sp2*1.5" lublin,jobs=6000,seed=1,processors=256,load=1.3
     python -m benchmarks.lookahead --choose results/chosen kth-sp2 FILE:1/5
 
+A log may have a part of its own, or a factor of its load; with parameters it is a generator's.
 With `--choose`, `gridtune policy choose` tries its policies on the first 40 % of each log, and its choice is
 compared with the others on the rest.
 """
@@ -38,6 +40,7 @@ RULES: dict[str, Mapping[str, Any]] = {
 }
 ROLLOUTS: dict[str, Mapping[str, Any]] = {
     "index": {"order": RECOMMENDED, "guard": 4 * DAY},
+    "shorter guard": {"order": RECOMMENDED.replace("backlog=100", "backlog=50"), "guard": 3 * DAY},
     "search": {"order": "rollout(objective=balanced, moves=60)", "guard": 4 * DAY},
     "wait": {"order": "rollout(moves=60)", "guard": 4 * DAY},
     "by area": {"order": "rollout(objective=area, moves=60)"},
@@ -86,10 +89,11 @@ def report(comparisons: list[Comparison]) -> None:
     for name in comparisons[0].value:
         cells = []
         for one in comparisons:
-            slowdown, response, wait, _ = one.value[name]
-            cells.append(f"{slowdown:.1f}, {response / 1000:.1f}, {wait:,.0f}, {one.longest[name]:.1f}")
+            slowdown, response, wait, index = one.value[name]
+            times = f"{response / 1000:.1f}, {wait:,.0f}, {index:,.0f}, {one.longest[name]:.1f}"
+            cells.append(f"{slowdown:.1f}, {times}")
         rows.append([name, *cells])
-    table(["slowdown, response 1,000 s, mean wait s, longest d", *heads], rows)
+    table(["slowdown, response 1,000 s, mean wait s, J, longest d", *heads], rows)
     for name in [name for name in (*ROLLOUTS, "chosen") if name in comparisons[0].value]:
         best = [
             "the best in hindsight",
@@ -104,13 +108,26 @@ def report(comparisons: list[Comparison]) -> None:
             print(f"\nchosen for {one.label}: {dict(one.chosen)}")
 
 
-def compared(text: str, choices: Path | None) -> Comparison:
-    """Return the comparison on a part of a log, or on what follows the part that a policy is chosen on."""
+def log_of(text: str) -> tuple[str, gt.Workload]:
+    """Return the label and the jobs of a log as the command line has it."""
+    if "," in text:
+        kind, *settings = text.split(",")
+        values = {key: float(value) for key, _, value in (one.partition("=") for one in settings)}
+        return text, gt.generate_workload(
+            kind, **{k: v if k == "load" else int(v) for k, v in values.items()}
+        )
     reference, _, part = text.partition(":")
+    reference, _, factor = reference.partition("*")
     number, count = map(int, (part or "1/1").split("/"))
     path = Path(reference) if Path(reference).exists() else resolve_trace(reference)
     log = gt.clean(gt.read_workload(path))[0].windows(count)[number - 1]
-    label = f"{Path(reference).name.partition('.')[0]} {part}".strip()
+    label = f"{text.replace(reference, Path(reference).name.partition('.')[0])}".replace(":", " ")
+    return label, log.scale_load(float(factor)) if factor else log
+
+
+def compared(text: str, choices: Path | None) -> Comparison:
+    """Return the comparison on a part of a log, or on what follows the part that a policy is chosen on."""
+    label, log = log_of(text)
     if choices is None:
         return Comparison(label, log)
     folder = choices / label.replace(" ", "-").replace("/", "-")

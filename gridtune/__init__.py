@@ -16,7 +16,7 @@ __version__ = "0.2.0"
 #: Public names by the modules they live in.
 _NAMES = {
     "batch.metrics": ("Metric", "evaluate", "metric"),
-    "batch.policies": ("Policy", "queue_order"),
+    "batch.policies": ("Decision", "Policy", "queue_order"),
     "batch.predictors": ("Prediction", "Predictor", "predictor"),
     "batch.replay": ("simulate",),
     "core.schedules.schedule": ("Schedule", "validate_schedule"),

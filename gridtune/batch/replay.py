@@ -207,7 +207,6 @@ def simulate(
     )
     check_order(
         *(policy.queue, policy.fill, policy.rule, walltime),
-        guard=guard,
         power=None if power is None else "on",
         undefined_scores="last" if undefined_scores == "last" else None,
     )

@@ -17,7 +17,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.clocks import ADVANCE, PRIORITISE, SETTLE, resume, take_turn
-from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes, sort_now
+from gridtune.slurm.kernel.ordering import DecidedOrder, Ordering, new_ordering, order_for_nodes, sort_now
 from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.kernel.world import new_world
 from gridtune.slurm.requests import Request, RequestCheck
@@ -298,7 +298,10 @@ class _ClusterReplay:
             numbers = np.array([self.requests[k].number for k in self.order])
             looks = self.ordering.ahead is not None
             with naming_jobs(numbers if looks else numbers[self.world.records.job]):
-                check_scores(self.scores, self.inputs, "last" if looks else "fail")
+                if isinstance(self.scores, DecidedOrder):
+                    self.scores.check()
+                else:
+                    check_scores(self.scores, self.inputs, "last" if looks else "fail")
 
     def _advance(self, until: int) -> None:
         """Go on to an instant, and keep the suspensions that are over, for few of which a kernel has room."""

@@ -145,7 +145,8 @@ class _Audit:
     def __post_init__(self) -> None:
         if not self.writes and not self.path.exists():
             return
-        self._file = self.path.open("r+b" if self.path.exists() else "w+b")
+        mode = "r+b" if self.path.exists() else "w+b"
+        self._file = self.path.open(mode if self.writes else "rb")
         if self.writes:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

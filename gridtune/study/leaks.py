@@ -16,10 +16,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from numba.core.errors import NumbaError
 
@@ -109,6 +111,21 @@ def _replay(log: Workload, policy: Mapping[str, Any]) -> _Replayed:
     return _Replayed(schedule, digest, 1e6 * seconds / len(log))
 
 
+@contextmanager
+def _checked_bounds() -> Iterator[None]:
+    """Have numba check the bounds of arrays in functions of the policy: beyond them may lie run times."""
+
+    def checked(compiler: Any) -> Any:
+        return lambda *given, **options: compiler(*given, **{**options, "boundscheck": True, "cache": False})
+
+    before = numba.njit, numba.jit
+    numba.njit, numba.jit = map(checked, before)
+    try:
+        yield
+    finally:
+        numba.njit, numba.jit = before
+
+
 def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
     """Return whether a replay is another one if the log's clock began a year earlier.
 
@@ -173,9 +190,10 @@ def _replay_elsewhere(
 def _answer() -> None:
     """Replay what the standard input asks for, the last log first, and print the digests."""
     given = json.load(sys.stdin)
-    load_plugins(given["plugins"])
-    logs = _read_logs(given["references"], given["seed"])
-    digests = {name: _replay(log, given["policy"]).digest for name, log in reversed(logs.items())}
+    with _checked_bounds():
+        load_plugins(given["plugins"])
+        logs = _read_logs(given["references"], given["seed"])
+        digests = {name: _replay(log, given["policy"]).digest for name, log in reversed(logs.items())}
     print(json.dumps(digests))
 
 
@@ -390,7 +408,8 @@ def score(
     rules: dict[str, Any] = {"backfill": backfill, "guard": guard}
     rules |= {"predictor": predictor} if predictor else {}
     first: dict[str, _Replayed] = {}
-    checks = [*_checks(file, policy, order, rules, jobs, logs, seed, first)]
+    with _checked_bounds():
+        checks = [*_checks(file, policy, order, rules, jobs, logs, seed, first)]
     checks += [Check(name, None, "not run") for name in list(_CHECKS)[len(checks) :]]
     compared, took = ({}, None) if "order" not in rules else _compared(first, jobs)
     seconds = time.monotonic() - began

@@ -27,6 +27,8 @@ DIFFERING = {
         "the network is trained from scratch at each new example",
         "fitted Q learns from one set of samples",
         "costs and their minimum",
+        "stochastic on-line learning, the second of two ways to learn",
+        "several queues, and fairness in the reward of the elastic site, in further work",
     },
     "provisioning": {
         "the log of CTC SP2 on 430 nodes, from 28 June 1996",
@@ -39,6 +41,8 @@ DIFFERING = {
         "queues that know the dependencies of tasks, and let waiting tasks gain priority",
         "the edges of CyberShake",
         "figures 5 to 7 and 9 are printed without numbers",
+        "a discount for early reservation, in future work",
+        "offers are advice that may be refused and asked for again, and wrong requests are fined",
     },
 }
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import gridtune as gt
 from gridtune.batch.policies.rollout import OBJECTIVES
-from gridtune.errors import WorkloadError
+from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import (
     MODES,
     Clocks,
@@ -338,6 +339,46 @@ def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
     result = replay(cluster, requests, order=order, guard=guard)
     schedule = reference_replay(cluster, requests, Phases(), score=order_for_nodes(order), guard=guard)
     assert result.start.tolist() == [schedule.get(job, (-1,))[0] for job in range(len(requests))]
+
+
+class Ranking(gt.Policy):
+    """Names all waiting jobs, by their area."""
+
+    def decide(self, state):
+        assert 0 <= state.free <= state.total <= 28
+        assert len(state.running.requested_end) == len(state.running)
+        assert (state.running.start_time <= state.now).all()
+        jobs = state.waiting
+        assert (jobs.wait == state.now - jobs.submit_time).all()
+        return np.lexsort((jobs.job, jobs.processors * jobs.walltime))
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), crowds(), st.sampled_from([None, 0, 90, 400]))
+def test_a_policy_that_decides_is_an_order(cluster, requests, guard):
+    requests = able(cluster, requests)
+    decided, ordered = (replay(cluster, requests, order=order, guard=guard) for order in (Ranking(), "saf"))
+    assert decided.start.tolist() == ordered.start.tolist()
+    assert list(map(tuple, decided.nodes)) == list(map(tuple, ordered.nodes))
+
+
+def test_what_a_policy_may_not_decide_on_nodes():
+    requests = [Request(number, 0, 9, 60, partitions=("all",)) for number in (7, 8)]
+    for decision, words in (
+        (lambda state: [2], "'Deciding' names row 2 of 2 waiting jobs at second 0"),
+        (lambda state: gt.Decision([0], {1: 60}), "makes reservations; on nodes, Slurm's passes do"),
+        (
+            lambda state: state.waiting.user,
+            r"(?s)fails: these jobs have no column 'user'.* at second 0, for job 7",
+        ),
+        (lambda state: state.ended.run_time, "no column 'run_time'"),
+    ):
+        deciding = type(
+            "Deciding", (gt.Policy,), {"decide": lambda self, state, chosen=decision: chosen(state)}
+        )
+        cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))})
+        with pytest.raises(PolicyError, match=words):
+            replay(cluster, requests, order=deciding())
 
 
 @settings(max_examples=60, deadline=None)

@@ -54,6 +54,21 @@ CHEATS = {
     "looks at the array behind an array": ("source", "DECIDES\n        return [state.ended.job.base.size]"),
     "reads memory": ("source", "DECIDES\n        return state.easy(state.waiting.walltime.ctypes.shape)"),
     "reads memory by ctypes": ("source", "import ctypes\nDECIDES\n        return [0]"),
+    "reads beyond an array": (
+        "load",
+        "import numba\n\n@numba.njit(boundscheck=False)\ndef beyond(array):\n    return array[array.size + 3]\n\n"
+        "DECIDES\n        return [beyond(state.waiting.walltime) % len(state.waiting)]",
+    ),
+    "reads beyond a table": (
+        "load",
+        "TABLE = np.ones(2)\n\n@gt.queue_order('mine')\ndef mine(job):\n    '''Mine.'''\n"
+        "    return TABLE[int(job.processors) + 5]",
+    ),
+    "reads beyond a table by a helper": (
+        "load",
+        "from numba import njit\n\nTABLE = np.ones(2)\n\n@njit\ndef beyond(place):\n    return TABLE[place]\n\n"
+        "@gt.queue_order('mine')\ndef mine(job):\n    '''Mine.'''\n    return beyond(int(job.processors) + 5)",
+    ),
     "reads memory that was freed": ("source", "DECIDES\n        return state.easy(np.argsort(np.empty(9)))"),
     "makes an array of old memory": (
         "source",

@@ -10,13 +10,14 @@ from gridtune.batch.policies.backfilling import (
     get_backfilling,
 )
 from gridtune.batch.policies.expression import JobView
-from gridtune.batch.policies.policy import Policy
+from gridtune.batch.policies.policy import Decision, Policy
 from gridtune.batch.policies.queue_order import QueueOrder, get_queue_order, queue_order, queue_order_names
 
 __all__ = [
     "BACKFILLING_WARNINGS",
     "SWITCHES",
     "Backfilling",
+    "Decision",
     "JobView",
     "Policy",
     "QueueOrder",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.batch.policies.expression import instead_of
+from gridtune.errors import PolicyError
 from gridtune.types import FloatArray, Int32Array, IntArray
 
 
@@ -75,6 +77,8 @@ class State:
         The jobs that run, without their run times.
     ended
         The jobs that have ended, with their run times.
+    guarded
+        The first so many rows of `waiting` have waited for longer than the guard, and go before all others.
     """
 
     now: int
@@ -83,6 +87,7 @@ class State:
     waiting: JobTable
     running: JobTable
     ended: JobTable
+    guarded: int = 0
 
     def fits(self, row: int) -> bool:
         """Tell whether the waiting job in a row needs no more than the free processors."""
@@ -108,9 +113,10 @@ class State:
         """Return the rows to start under EASY backfilling with a queue of these rows, the first first.
 
         Jobs start while they fit. The first that does not fit gets a reservation; the others are started if
-        they fit and do not delay it. A row that is left out does not start.
+        they fit and do not delay it. A row that is left out does not start, unless a guard puts it first.
         """
-        rows: list[int] = np.asarray(order, np.int64).tolist()
+        wanted: list[int] = np.asarray(order, np.int64).tolist()
+        rows = [*range(self.guarded), *(row for row in wanted if row >= self.guarded)]
         width, walltime = self.waiting.processors.tolist(), self.waiting.walltime.tolist()
         free, count = self.free, 0
         while count < len(rows) and width[rows[count]] <= free:
@@ -128,6 +134,47 @@ class State:
             if self.now + walltime[row] > time:
                 extra -= width[row]
         return starting
+
+
+class Decision(NamedTuple):
+    """Jobs to start, and reservations of others: what `Policy.decide` may return.
+
+    A reservation holds until its job starts; a later decision may move it. Its job starts at that time if it
+    fits, and the policy is asked then. No decision may delay it: at any time, the running jobs until their
+    requested ends, those that start and those with reservations must fit together.
+
+    Attributes
+    ----------
+    start
+        Rows of the waiting jobs to start now.
+    reservations
+        By row, the second at which that job starts, later than now.
+    """
+
+    start: npt.ArrayLike
+    reservations: Mapping[int, int]
+
+
+def named_rows(label: str, chosen: Any, count: int, now: int) -> IntArray:
+    """Return the rows of `count` waiting jobs that a policy of this label names, each once.
+
+    Raises
+    ------
+    PolicyError
+        If it names others, or one twice.
+    """
+    rows, when = np.asarray(chosen), f"at second {now:,}"
+    hint = "decide(state) returns rows of state.waiting: each at most once, of jobs that fit together"
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
+        raise PolicyError(f"{label!r} decides {chosen!r} {when}", hint=hint)
+    rows = rows.astype(np.int64)
+    wrong = rows[(rows < 0) | (rows >= count)]
+    if len(wrong):
+        raise PolicyError(f"{label!r} names row {wrong[0]} of {count} waiting jobs {when}", hint=hint)
+    twice = np.flatnonzero(np.bincount(rows) > 1)
+    if len(twice):
+        raise PolicyError(f"{label!r} names row {twice[0]} of {count} waiting jobs twice {when}", hint=hint)
+    return rows
 
 
 class Policy(ABC):
@@ -149,8 +196,9 @@ class Policy(ABC):
     """
 
     @abstractmethod
-    def decide(self, state: State) -> npt.ArrayLike:
+    def decide(self, state: State) -> npt.ArrayLike | Decision:
         """Return the rows of the waiting jobs to start now, each once; together they must fit.
 
-        It is called at each instant, after all completions and submissions, at which a waiting job fits.
+        With reservations of other jobs, it returns a `Decision`. It is called at each instant, after all
+        completions and submissions, at which a waiting job fits.
         """

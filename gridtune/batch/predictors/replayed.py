@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from traceback import walk_tb
 from typing import Any
 
+import numba.experimental.function_type  # noqa: F401  (numba types `Told` by it)
 import numpy as np
 from numba import types
 from numba.core.types import WrapperAddressProtocol
@@ -31,6 +32,13 @@ class JobError(PolicyError):
         super().__init__(f"{reason}, for the job in row {job}", hint=hint)
         self.job, self.reason = job, reason
 
+    @classmethod
+    def of(cls, fault: BaseException, who: str, job: int, now: int, hint: str) -> JobError:
+        """Return the error of a user's code that has raised an exception; the message has its line."""
+        lines = [f"{frame.f_code.co_filename}, line {line}" for frame, line in walk_tb(fault.__traceback__)]
+        reason = f"{who} fails: {fault or type(fault).__name__} ({lines[-1]}) at second {now:,}"
+        return cls(job, reason, hint)
+
 
 #: The machine-level type of what kernels call: it takes the handles of the inputs of scores, what has
 #: happened, a job, its run time, and the time.
@@ -38,10 +46,12 @@ TELL = types.void(types.CPointer(types.int64), types.int64, types.int64, types.i
 
 
 class Told(WrapperAddressProtocol):
-    """A Python function as kernels call it."""
+    """A Python function as kernels call it, with addresses in place of pointers."""
 
-    def __init__(self, function: Callable[[int, int, int, int, int], None]) -> None:
-        self._callback = CFUNCTYPE(None, c_void_p, *(c_int64,) * 4)(function)
+    def __init__(self, function: Callable[..., None], signature: Any = TELL) -> None:
+        self._signature = signature
+        kinds = (c_void_p if isinstance(one, types.CPointer) else c_int64 for one in signature.args)
+        self._callback = CFUNCTYPE(None, *kinds)(function)
 
     def __wrapper_address__(self) -> int:
         """Return the address of the function."""
@@ -49,7 +59,7 @@ class Told(WrapperAddressProtocol):
 
     def signature(self) -> Any:
         """Return its type as numba has it."""
-        return TELL
+        return self._signature
 
 
 _SILENT = Told(lambda *_: None)
@@ -186,6 +196,4 @@ class WatchedReplay(PredictedReplay):
         fault, job, now = self._failure
         if not isinstance(fault, Exception):
             raise fault
-        lines = [f"{frame.f_code.co_filename}, line {line}" for frame, line in walk_tb(fault.__traceback__)]
-        reason = f"predictor {self._label!r} fails: {fault or type(fault).__name__} ({lines[-1]})"
-        raise JobError(job, f"{reason} at second {now:,}", _HINT) from fault
+        raise JobError.of(fault, f"predictor {self._label!r}", job, now, _HINT) from fault

@@ -6,16 +6,16 @@ none that tells when they will end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from traceback import walk_tb
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
-from gridtune.batch.policies.policy import JobTable, State
+from gridtune.batch.policies.policy import Decision, JobTable, State, named_rows
 from gridtune.batch.predictors.replayed import JobError, PredictedReplay, Told
 from gridtune.batch.simulator.events import JobLog, advance, launch, new_replay
+from gridtune.batch.simulator.nodes import NEVER
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -28,9 +28,12 @@ from gridtune.core.compiled import address, bare, kernel
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.types import Int32Array, IntArray
 
-#: Jobs that have ended, rows that the policy has chosen, and whether it has failed.
-_COUNTS = np.dtype([("ended", np.int64), ("chosen", np.int64), ("failed", np.int64)])
-_HINT = "decide(state) returns rows of state.waiting: each at most once, of jobs that fit together"
+#: Jobs that have ended, rows that the policy has chosen, whether it has failed, and when the next reservation
+#: is due, `NEVER` without one.
+_COUNTS = np.dtype([(name, np.int64) for name in ("ended", "chosen", "failed", "due")])
+#: In place of the job that has just arrived: a reservation is due.
+_DUE = -2
+_HINT = "decide(state) returns rows of jobs that fit together, beside those with reservations"
 
 
 class _DecidedQueue(NamedTuple):
@@ -69,15 +72,10 @@ def _note_end(replay, job, now):
     queue.counts.ended += 1
 
 
-@kernel(inline="always")
-def _has_failed(replay):
-    return replay.queue.counts.failed != 0
-
-
 @kernel()
-def _pass(replay, _, now):
-    """Ask the policy if some waiting job fits, and start what it chooses."""
-    queue, state, width, fits = replay.queue, replay.state, replay.log.processors, False
+def _pass(replay, newest, now):
+    """Ask the policy if some waiting job fits or a reservation is due, and start what it chooses."""
+    queue, state, width, fits = replay.queue, replay.state, replay.log.processors, newest == _DUE
     for row in range(state.waiting):
         fits |= width[queue.waiting[row]] <= state.free
     if not fits:
@@ -99,8 +97,26 @@ def _pass(replay, _, now):
 
 
 @kernel()
-def _run(replay):
-    return advance(bare(replay), _arrive, _enqueue, _pass, _note_end, _has_failed)
+def _keep_reservations(replay):
+    """Pass at the reservations that are due before the next event; tell whether the policy has failed."""
+    counts, state, running = replay.queue.counts, replay.state, replay.running
+    while counts.failed == 0 and counts.due < NEVER:
+        following = replay.log.submit[state.arrived] if state.arrived < replay.jobs else NEVER
+        if running.state.count > 0:
+            following = min(following, running.end[0])
+        if counts.due >= following:
+            break
+        _pass(replay, _DUE, counts.due)
+    return counts.failed != 0
+
+
+@kernel()
+def _run(columns):
+    replay = bare(columns)
+    while True:
+        advance(replay, _arrive, _enqueue, _pass, _note_end, _keep_reservations)
+        if replay.queue.counts.due == NEVER or _keep_reservations(replay):
+            return
 
 
 class _Decisions:
@@ -122,7 +138,10 @@ class _Decisions:
         known = np.full(jobs, -1)
         self._ended = {**begun, "run_time": known.take}
         room = np.empty(jobs, np.int32), np.empty(jobs, np.int32), known, np.empty(jobs, np.int64)
-        queue = _DecidedQueue(np.zeros((), _COUNTS), inputs, *room, Told(self._ask))
+        #: When jobs with reservations start.
+        self._reserved: dict[int, int] = {}
+        counts = np.array((0, 0, 0, NEVER), _COUNTS)
+        queue = _DecidedQueue(counts, inputs, *room, Told(self._ask))
         self.replay = new_replay(log, machine, 0, None, queue)
 
     def _usage_by(self, owner: str) -> Callable[[Int32Array], Any]:
@@ -150,24 +169,55 @@ class _Decisions:
         waiting, free = queue.waiting[: int(state["waiting"])].copy(), int(state["free"])
         runs = np.sort(running.job[: int(running.state["count"])])  # the heap is by ends to come
         ended = queue.ended[: int(queue.counts["ended"])].copy()
-        tables = zip((waiting, runs, ended), (self._waiting, self._running, self._ended), strict=True)
-        chosen = self._policy.decide(State(now, self._machine, free, *(JobTable(*one) for one in tables)))
-        rows = np.asarray(chosen)
-        if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
-            raise PolicyError(f"{self._label!r} decides {chosen!r} at second {now:,}", hint=_HINT)
-        rows = rows.astype(np.int64)
-        wrong = rows[(rows < 0) | (rows >= len(waiting))]
-        if len(wrong):
-            reason = f"{self._label!r} starts row {wrong[0]} of {len(waiting)} waiting jobs at second {now:,}"
-            raise PolicyError(reason, hint=_HINT)
-        width = self._log.processors[waiting[rows]]
-        twice, over = np.flatnonzero(np.bincount(rows) > 1), np.flatnonzero(np.cumsum(width) > free)
-        if len(twice):
-            raise self._fault(int(waiting[twice[0]]), "starts the job twice")
+        guarded = int(np.count_nonzero(now - self._log.submit[waiting] > self._inputs.guard[0]))
+        tables = JobTable(waiting, self._waiting), JobTable(runs, self._running), JobTable(ended, self._ended)
+        shown = State(now, self._machine, free, *tables, guarded)
+        chosen: Any = self._policy.decide(shown) if (self._log.processors[waiting] <= free).any() else []
+        start, reservations = chosen if isinstance(chosen, Decision) else (chosen, {})
+        rows = named_rows(self._label, start, len(waiting), now)
+        if reservations or self._reserved:
+            rows = self._with_reserved(rows, reservations, waiting, runs)
+        over = np.flatnonzero(np.cumsum(self._log.processors[waiting[rows]]) > free)
         if len(over):
-            left = free - int(width[: over[0]].sum())
-            reason = f"starts {width[over[0]]} processors while {left} are free"
+            width = self._log.processors[waiting[rows[: over[0] + 1]]]
+            reason = f"starts {width[-1]} processors while {free - int(width[:-1].sum())} are free"
             raise self._fault(int(waiting[rows[over[0]]]), reason)
+        # Behind jobs that a guard puts first, others start as far as they do not delay them.
+        return np.array(shown.easy(rows), np.int64) if guarded else rows
+
+    def _with_reserved(
+        self, rows: IntArray, reservations: Mapping[int, int], waiting: Int32Array, runs: Int32Array
+    ) -> IntArray:
+        """Take reservations over; return the rows to start with those that are due, if none is delayed."""
+        if self._inputs.guard[0] < NEVER:
+            reason = f"{self._label!r} makes reservations, which jobs that a guard puts first would delay"
+            raise PolicyError(reason, hint="leave out the guard or the reservations")
+        now, reserved, log = self._now, self._reserved, self._log
+        named = named_rows(self._label, [*reservations], len(waiting), now)
+        for job, time in zip(waiting[named].tolist(), reservations.values(), strict=True):
+            if not now < time <= reserved.get(job, NEVER - 1) or time != int(time):
+                reason = f"reserves second {time:,}, no whole one after this and up to an earlier promise,"
+                raise self._fault(job, reason)
+            reserved[job] = int(time)
+        left = int(self.replay.state["free"]) - int(log.processors[waiting[rows]].sum())
+        new, due = {*waiting[rows].tolist(), *waiting[named].tolist()}, []
+        for row, job in enumerate(waiting.tolist()):
+            if reserved.get(job, NEVER) <= now and row not in rows and log.processors[job] <= left:
+                due.append(row)
+                left -= int(log.processors[job])
+        rows = np.array([*rows, *due], np.int64)
+        for job in waiting[rows].tolist():
+            reserved.pop(job, None)
+        jobs = np.concatenate([runs, waiting[rows], np.array([*reserved], np.int32)])
+        begin = np.maximum([*[0] * len(runs), *[0] * len(rows), *reserved.values()], now)
+        end = begin + log.walltime[jobs]
+        end[: len(runs)] = np.maximum(log.start[runs] + log.walltime[runs], now)
+        for job, time in reserved.items():
+            there = (begin <= max(time, now)) & (max(time, now) < end)
+            if log.processors[jobs[there]].sum() > self._machine and new.intersection(jobs[there].tolist()):
+                raise self._fault(job, f"delays the reservation at second {time:,} by its decision")
+        later = [time for time in reserved.values() if time > now]
+        self.replay.queue.counts["due"] = min(later, default=NEVER)
         return rows
 
     def _fault(self, job: int, reason: str) -> JobError:
@@ -183,9 +233,8 @@ class _Decisions:
             return
         if isinstance(fault, GridtuneError | KeyboardInterrupt):
             raise fault
-        lines = [f"{frame.f_code.co_filename}, line {line}" for frame, line in walk_tb(fault.__traceback__)]
-        reason = f"fails: {fault or type(fault).__name__} ({lines[-1]})"
-        raise self._fault(int(queue.waiting[0]), reason) from fault
+        job, who = int(queue.waiting[0]), f"policy {self._label!r}"
+        raise JobError.of(fault, who, job, self._now, _HINT) from fault
 
 
 def decided_schedule(

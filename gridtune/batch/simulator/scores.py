@@ -451,9 +451,10 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
         return callback(SCORE, score, _content_of(function, parameters))
     try:
         try:
-            return _compile_checked(njit(error_model="numpy")(function), parameters, _numbers_of)
+            compiled = njit(error_model="numpy", boundscheck=True)(function)
+            return _compile_checked(compiled, parameters, _numbers_of)
         except (NumbaError, AssertionError):  # it may need whole numbers, for an index or a range
-            return _compile_checked(njit(function), parameters, _view_of)
+            return _compile_checked(njit(boundscheck=True)(function), parameters, _view_of)
     # Some errors in a function fail an assertion within numba itself.
     except (NumbaError, AssertionError) as error:
         raise PolicyError(

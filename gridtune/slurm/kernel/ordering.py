@@ -6,6 +6,9 @@ order sees, when nothing but the queue stands before it any more: the instant fr
 A rollout plays the cluster forward as one pool of the processors of all nodes in service. A running job frees
 its part at the end of its limit. A waiting one is played once, with the limit of the first of its partitions,
 and needs the processors that it asks for; where it takes nodes whole, all of theirs.
+
+A policy that decides sees the same pool, and a row for a job in each of its partitions. The jobs that it
+names come first in the queue, the others behind them by submission. Slurm's passes start them.
 """
 
 from __future__ import annotations
@@ -15,13 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.policies import QueueOrder
+from gridtune.batch.policies import Decision, Policy, QueueOrder
+from gridtune.batch.policies.policy import JobTable, State, named_rows
 from gridtune.batch.policies.rollout import Rollout, get_order
+from gridtune.batch.predictors.replayed import JobError, Told
 from gridtune.batch.simulator.portfolio import Waiting, choose_sequence, new_waiting
 from gridtune.batch.simulator.rows import sort_rows
-from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_jobs
+from gridtune.batch.simulator.scores import (
+    SCORE,
+    Facts,
+    ScoreInputs,
+    compile_score,
+    score_inputs,
+    score_jobs,
+)
 from gridtune.core.compiled import bare, kernel
-from gridtune.errors import PolicyError
+from gridtune.errors import GridtuneError, PolicyError
 from gridtune.slurm.kernel.arrays import World
 from gridtune.slurm.kernel.placing import has, ones
 from gridtune.slurm.requests import Request
@@ -32,7 +44,7 @@ _FIELDS = frozenset({"submit_time", "walltime", "processors", "wait", "now"})
 
 
 def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]) -> QueueOrder | Rollout:
-    """Return an order as `get_order` does, if all its scores are of a job's request and wait.
+    """Return an order as `get_order` does: a policy that decides, or one by a job's request and wait alone.
 
     Raises
     ------
@@ -41,7 +53,7 @@ def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]
     """
     order = get_order(reference)
     if order.decides:
-        raise PolicyError(f"policy {order.label!r} decides which jobs start; on nodes, Slurm's passes do")
+        return order
     if isinstance(order, Rollout) and order.durations == "predicted":
         raise PolicyError(
             "a rollout on nodes cannot have durations=predicted: nothing there predicts run times",
@@ -62,6 +74,72 @@ class _Lookahead(NamedTuple):
     waiting: Waiting
     width: IntArray
     world: World
+
+
+class DecidedOrder:
+    """A policy that decides, as kernels call an order."""
+
+    def __init__(self, order: QueueOrder, inputs: ScoreInputs, world: World) -> None:
+        self._policy: Policy = order.score(**order.parameters)
+        self._label, self._inputs, self._world = order.label, inputs, world
+        self._failure: tuple[BaseException, int, int] | None = None
+        self.function = Told(self._rank, SCORE)
+        self.ordering: Ordering | None = None
+
+    def check(self) -> None:
+        """Raise the error by which the policy has failed; nothing without one."""
+        if self._failure is None:
+            return
+        fault, record, now = self._failure
+        if isinstance(fault, GridtuneError) or not isinstance(fault, Exception):
+            raise fault
+        hint = "decide(state) returns rows of state.waiting; here it has no users, predictions or ended jobs"
+        raise JobError.of(fault, f"policy {self._label!r}", record, now, hint) from fault
+
+    def _rank(self, _: int, __: int, count: int, now: int, ___: int, ____: int) -> None:
+        """Write the places of the first `count` records of the queue as their scores."""
+        assert self.ordering is not None
+        records, submit = self.ordering.record[:count], self.ordering.submit
+        by_submission = np.lexsort((records, submit[records]))
+        places = np.arange(count)
+        self.ordering.value[by_submission] = count + places
+        try:
+            if self._failure is None:
+                rows = self._chosen(records[by_submission], now)
+                self.ordering.value[by_submission[rows]] = places[: len(rows)]
+        except BaseException as fault:  # it cannot pass through the kernel
+            self._failure = fault, int(records[by_submission[0]]), now
+
+    def _chosen(self, waiting: Int32Array, now: int) -> IntArray:
+        """Return the rows of waiting records, by submission, that the policy names."""
+        world, submit, origin = self._world, self._inputs.submit, int(self._world.jobs.submit[0])
+        job, start, limit_end = world.records.job, world.running.start, world.running.limit_end
+        pool = np.unpackbits(world.pool.view(np.uint8), bitorder="little")[: len(world.nodes.cpus)] == 1
+        running = world.running.by_limit[: int(world.state["running"])]
+        columns = {name: getattr(self._inputs, name).take for name in ("walltime", "processors")}
+        columns |= {"submit_time": submit.take}
+        guarded = int(np.count_nonzero(now - submit[waiting] > self._inputs.guard[0]))
+        state = State(
+            now,
+            int(world.nodes.cpus[pool].sum()),
+            int(world.free.cpus[pool].sum()),
+            JobTable(waiting, {**columns, "wait": lambda rows: now - submit[rows]}),
+            JobTable(
+                np.sort(world.running.record[running]).astype(np.int32),
+                {
+                    **columns,
+                    "start_time": lambda rows: start[job[rows]] - origin,
+                    "requested_end": lambda rows: limit_end[job[rows]] - origin,
+                },
+            ),
+            JobTable(np.empty(0, np.int32), {}),
+            guarded,
+        )
+        chosen = self._policy.decide(state)
+        if isinstance(chosen, Decision):
+            reason = f"policy {self._label!r} makes reservations; on nodes, Slurm's passes do"
+            raise PolicyError(reason, hint="let it return rows alone")
+        return named_rows(self._label, chosen, len(waiting), now)
 
 
 class Ordering(NamedTuple):
@@ -91,8 +169,8 @@ class Ordering(NamedTuple):
 
 def new_ordering(
     order: QueueOrder | Rollout, guard: int | None, requests: Sequence[Request], world: World
-) -> tuple[Ordering, ScoreInputs, Sequence[QueueOrder]]:
-    """Return an order of a world's queue, and what must be kept beside it: inputs of scores, and scores."""
+) -> tuple[Ordering, ScoreInputs, Sequence[QueueOrder] | DecidedOrder]:
+    """Return an order of a world's queue, and what is kept beside it: inputs, and scores or the policy."""
     records, count = world.records, len(world.records.job)
     # A rollout scores each job once, as in the first of its partitions.
     scored: IntArray = world.jobs.records[:-1] if isinstance(order, Rollout) else np.arange(count)
@@ -104,13 +182,18 @@ def new_ordering(
     inputs = score_inputs(submit - origin, records.full[scored], width, facts, 0.0, guard)
     ahead: _Lookahead | None = None
     orders: Sequence[QueueOrder] = ()
+    deciding: DecidedOrder | None = None
     if isinstance(order, Rollout):
         ahead, orders = _new_lookahead(order, inputs, world)
+    elif order.decides:
+        deciding = DecidedOrder(order, inputs, world)
     else:
         orders = [order]
+    function, program = (deciding.function, 0) if deciding is not None else compile_score(orders[0])
     ordering = Ordering(
         ahead,
-        *compile_score(orders[0]),
+        function,
+        program,
         inputs.handles,
         inputs.guard,
         origin,
@@ -123,7 +206,9 @@ def new_ordering(
         records.tier,
         world.eligible,
     )
-    return ordering, inputs, orders
+    if deciding is not None:
+        deciding.ordering = ordering
+    return ordering, inputs, deciding or orders
 
 
 def _new_lookahead(

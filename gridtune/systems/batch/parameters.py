@@ -195,8 +195,7 @@ class BatchParameters(Selection):
         unknown = dict.fromkeys(_COEFFICIENTS, math.nan)
         queue = _made(get_order, self.order, unknown)
         fill = None if self.fill_order is None else _made(get_queue_order, self.fill_order, unknown)
-        idle = {"guard": self.guard, "power": self.power}
-        _made(check_order, queue, fill, rule, self.walltime, **idle)
+        _made(check_order, queue, fill, rule, self.walltime, power=self.power)
         if not (self.walltime == "predicted" or queue.predicts or (fill is not None and fill.predicts)):
             self._refuse_idle([(("predictor",), f"order={self.order}, which reads no prediction")])
         return self

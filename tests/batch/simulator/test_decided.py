@@ -14,7 +14,6 @@ import gridtune as gt
 from gridtune.batch.policies import get_queue_order
 from gridtune.batch.policies.rollout import Rollout
 from gridtune.errors import PolicyError, SimulationError
-from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.study import leaks
 from tests.batch.logs import logs, make_log
 
@@ -73,9 +72,12 @@ TWINS = [
     half_life=st.sampled_from([None, 5.0]),
     walltime=st.sampled_from(["log", "exact", "predicted"]),
     predictor=st.sampled_from(["last-two", "template"]),
+    guard=st.sampled_from([None, 0, 3, 20]),
 )
-def test_twins_of_bundled_orders(policy, bundled, workload, kill, half_life, walltime, predictor):
+def test_twins_of_bundled_orders(policy, bundled, workload, kill, half_life, walltime, predictor, guard):
     options = {"kill": kill, "half_life": half_life, "walltime": walltime, "predictor": predictor}
+    # Behind a job that a guard puts first, what a policy without backfilling names may be backfilled.
+    options["guard"] = guard if "backfill" not in bundled else None
     decided = gt.simulate(workload, order=policy, **options)
     gt.validate_schedule(decided)
     np.testing.assert_array_equal(decided.start_time, gt.simulate(workload, **bundled, **options).start_time)
@@ -195,9 +197,9 @@ REFUSED = [
     (lambda state: None, "'Deciding' decides None at second 3"),
     (lambda state: [True, False], r"decides \[True, False\]"),
     (lambda state: [0.5], r"decides \[0.5\]"),
-    (lambda state: [2], "starts row 2 of 2 waiting jobs at second 3"),
-    (lambda state: [-1], "starts row -1 of 2 waiting jobs"),
-    (lambda state: [1, 1], "policy 'Deciding' starts the job twice at second 3, for job 2"),
+    (lambda state: [2], "names row 2 of 2 waiting jobs at second 3"),
+    (lambda state: [-1], "names row -1 of 2 waiting jobs"),
+    (lambda state: [1, 1], "'Deciding' names row 1 of 2 waiting jobs twice at second 3"),
     (lambda state: [1, 0], "starts 4 processors while 3 are free at second 3, for job 1"),
     (lambda state: [], "starts nothing, nothing runs and 2 jobs wait at second 3, for job 1"),
     (divides, r"(?s)fails: .*zero.*test_decided.py, line \d+\) at second 3, for job 1"),
@@ -217,6 +219,63 @@ def test_illegal_decisions(decision, words):
         gt.simulate(log, order=deciding(first_starts))
 
 
+class Narrowest(gt.Policy):
+    """The narrowest jobs that fit; knows no guard."""
+
+    def decide(self, state):
+        rows = np.argsort(state.waiting.processors, kind="stable")
+        return rows[np.cumsum(state.waiting.processors[rows]) <= state.free]
+
+
+def test_a_guard_by_hand():
+    # Job 1 needs all processors and passes the guard at second 30, so that job 4 may not delay it then.
+    log = make_log([(0, 10, 10, 4), (1, 20, 20, 5), (2, 50, 50, 1), (5, 40, 40, 4), (45, 30, 30, 1)], 5)
+    free = gt.simulate(log, order=Narrowest())
+    assert free.start_time.tolist() == [0, 80, 2, 10, 50]
+    guarded = gt.simulate(log, order=Narrowest(), guard=30)
+    assert guarded.start_time.tolist() == [0, 52, 2, 10, 72]
+    assert guarded.settings["guard"] == 30
+
+
+class Reserving(gt.Policy):
+    """First come, first served, where jobs of user 1 get a reservation for a second of their own."""
+
+    def __init__(self, time=60.0, again=None):
+        self.time, self.again, self.asked = time, again, 0
+
+    def decide(self, state):
+        self.asked += 1
+        rows = np.flatnonzero(state.waiting.user != 1)
+        rows = rows[np.cumsum(state.waiting.processors[rows]) <= state.free]
+        time = self.time if self.asked == 1 else self.again
+        if time is None:
+            return rows
+        return gt.Decision(rows, {int(row): time for row in np.flatnonzero(state.waiting.user == 1)})
+
+
+def test_a_reservation_is_kept():
+    # The job of user 1 starts at its second, at which nothing else happens, and others end before it.
+    log = make_log([(0, 5, 50, 3, 1), (0, 9, 60, 4, 2), (20, 9, 40, 2, 3)], 4)
+    for second in (60, 75):
+        decided = gt.simulate(log, order=Reserving(second))
+        assert decided.start_time.tolist() == [second, 0, 20]
+        gt.validate_schedule(decided)
+    # A job that runs for longer than requested delays it.
+    log = make_log([(0, 5, 50, 3, 1), (0, 70, 60, 4, 2), (61, 9, 40, 1, 3)], 4)
+    assert gt.simulate(log, order=Reserving(), kill=False).start_time.tolist() == [70, 0, 70]
+
+
+def test_what_a_reservation_refuses():
+    log = make_log([(0, 5, 50, 3, 1), (0, 9, 60, 4, 2), (20, 9, 41, 2, 3)], 4)
+    with pytest.raises(PolicyError, match=r"delays the reservation at second 60 .* at second 20, for job"):
+        gt.simulate(log, order=Reserving())
+    for again in (61, 9, 59.5):
+        with pytest.raises(PolicyError, match=f"reserves second {again}, .* at second 9, for job"):
+            gt.simulate(log, order=Reserving(again=again))
+    with pytest.raises(PolicyError, match="leave out the guard or the reservations"):
+        gt.simulate(log, order=Reserving(), guard=5)
+
+
 def test_a_keyboard_interrupt_ends_the_run():
     def interrupt(state):
         raise KeyboardInterrupt
@@ -229,7 +288,6 @@ def test_what_does_not_go_with_it():
     log = make_log([(0, 2, 2, 4)], 4)
     for options, words in (
         ({"backfill": "none"}, "backfill=none has no effect with order=Plain"),
-        ({"guard": 5}, "guard=5 has no effect"),
         ({"fill_order": "sjf"}, "fill_order=.*has no effect"),
         ({"undefined_scores": "last"}, "undefined_scores=last has no effect"),
     ):
@@ -239,8 +297,6 @@ def test_what_does_not_go_with_it():
         gt.simulate(log, order="sjf", fill_order=Plain())
     with pytest.raises(PolicyError, match="decides itself and has no scores"):
         gt.simulate(log, order=Rollout((get_queue_order(Plain()),)))
-    with pytest.raises(PolicyError, match="on nodes, Slurm's passes do"):
-        order_for_nodes(Plain())
     with pytest.raises(PolicyError, match="derives from Policy"):
         gt.queue_order("test-none")(dict)
 
