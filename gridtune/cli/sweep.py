@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
@@ -239,6 +240,19 @@ def sweep(
         if tracking_uri is not None:
             raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune results merge.")
         _run_shard(plan, shard, **options)
+        return
+    from gridtune.study.finished import finished_answer
+
+    began = time.monotonic()
+    answer = None
+    if not isinstance(directory, str):
+        answer = finished_answer(plan, directory, tracking=tracking, uri=tracking_uri)
+    if answer is not None:
+        screen, content = answer
+        if as_json:
+            print_json({**content, "seconds": time.monotonic() - began})
+        elif not quiet:
+            click.echo(screen, nl=False)
         return
     from gridtune.study import run_sweep
 

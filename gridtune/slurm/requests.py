@@ -222,7 +222,7 @@ class Request:
             self.room_on(node) >= self.cpus_per_node
             and node.name not in self.exclude
             and node.memory >= max(self.memory, self.charged_on(node) * self.memory_per_cpu_in(partition))
-            and all(has_feature(feature, node.features) for feature in self.features)
+            and all(_has_feature(feature, node.features) for feature in self.features)
         )
 
     def threads_on(self, node: Node) -> int:
@@ -261,7 +261,7 @@ class Request:
 
 
 @lru_cache(4096)
-def has_feature(wish: str, features: frozenset[str]) -> bool:
+def _has_feature(wish: str, features: frozenset[str]) -> bool:
     """Tell whether features fulfil a wish: a name, or `&` and `|` from left to right, in brackets perhaps."""
     words = re.findall(r"[&|()\[\]]|[^&|()\[\]]+", wish)
 

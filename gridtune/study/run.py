@@ -18,6 +18,7 @@ from gridtune.report.schedules import ScheduleFiles, write_schedules
 from gridtune.report.summarising import confirmed_facts, summarise
 from gridtune.report.summary import Summary
 from gridtune.report.tables import report_console
+from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
     SCHEDULES,
     artefacts,
@@ -147,6 +148,8 @@ def run_sweep(
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
             study.print_errors()
+        if figures:
+            when_there_is_room(partial(remember_answer, study, plan), study.directory, _warn)
     return study
 
 

@@ -59,7 +59,7 @@ def test_another_machine_goes_on(bucket: str, storage: Storage, tmp_path: Path) 
     # All of the report is there, and the same table.
     there = set(json.loads(storage.read("files.json")))
     here = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    left_out = {"journal.jsonl", "journal.lock", "status.json"}
+    left_out = {"journal.jsonl", "journal.lock", "status.json", "finished.json"}
     assert there == here - left_out
     (tmp_path / "theirs.parquet").write_bytes(storage.read("results.parquet"))
     assert usual.sweep is not None

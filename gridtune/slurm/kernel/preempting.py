@@ -79,7 +79,7 @@ def is_candidate(world, record, job, now):
 
 
 @kernel(apart=True)
-def find_candidates(world, record, now):
+def _find_candidates(world, record, now):
     """Put the jobs that must make room for a record into `preemption.order`; return how many they are."""
     order, count = world.preemption.order, 0
     for i in range(world.state.running):
@@ -261,7 +261,7 @@ def free_of_preemptable(world, record, nodes, now):
     _begin_test(world)
     if world.rules.preempting == 0:
         return 0
-    count, kept, order = find_candidates(world, record, now), 0, world.preemption.order
+    count, kept, order = _find_candidates(world, record, now), 0, world.preemption.order
     for i in range(count):
         if _overlaps(world, nodes, order[i]):
             _let_go(world, order[i], stays(world, order[i]))
@@ -321,7 +321,7 @@ def find_victims(world, record, nodes, now):
     They are the first in `preemption.order`; return how many.
     """
     order, usable = world.preemption.order, world.preemption.usable
-    count, tries = find_candidates(world, record, now), 0
+    count, tries = _find_candidates(world, record, now), 0
     for i in range(count):
         usable[order[i]] = 0
     while True:

@@ -46,7 +46,7 @@ from gridtune.workload.catalogue import cache_folder
 #: What a sweep, or a shard of one, says of itself before it begins.
 _FACTS = ("sweep.json", "shard.json")
 #: Files that are stored otherwise, or say something of this machine alone.
-_LOCAL = re.compile(r"\..*|.*\.draft|journal\..*|status\.json")
+_LOCAL = re.compile(r"\..*|.*\.draft|journal\..*|status\.json|finished\.json")
 _SEGMENTS, _MANIFEST = "journal", "files.json"
 #: Digits of a segment's checksum in its name.
 _DIGITS = 16
