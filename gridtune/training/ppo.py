@@ -62,11 +62,21 @@ class Rollout:
         """Number of used steps."""
         return int(self.used.sum())
 
+    def env_steps(self) -> int:
+        """Return the same, as RLlib asks for it."""
+        return self.steps
+
+    agent_steps = env_steps
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes that ended."""
+        return int((self.terminated | self.truncated).sum())
+
     @property
     def mean_return(self) -> float:
         """Sum of rewards per episode that ended; NaN if none did."""
-        ended = int((self.terminated | self.truncated).sum())
-        return float(self.rewards.sum()) / ended if ended else float("nan")
+        return float(self.rewards.sum()) / self.episodes if self.episodes else float("nan")
 
     def to(self, device: torch.device | str) -> Rollout:
         """Return the rollout on a device."""
@@ -355,6 +365,6 @@ def ppo_losses(output: NetworkOutput, batch: _Minibatch, settings: PPOSettings, 
 
 
 def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:
-    """Return the seed of an update's rollout or minibatches; each runner has its own."""
-    entropy = [seed, update, ("rollout", "minibatches").index(purpose), runner]
+    """Return the seed of an update's rollout, minibatches or evaluation; each runner has its own."""
+    entropy = [seed, update, ("rollout", "minibatches", "evaluation").index(purpose), runner]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0])

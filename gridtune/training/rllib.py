@@ -144,22 +144,38 @@ class _RolloutRunner(SingleAgentEnvRunner):
         self.num_envs = self.config.num_envs_per_env_runner
         self.env = self.config.env_config[_MAKE_ENV](self.num_envs)
 
-    def sample(self, **options: Any) -> list[Rollout]:
-        """Reset every environment and make the settings' `steps`."""
-        if any(options.get(name) for name in ("num_timesteps", "num_episodes", "random_actions")):
-            raise PolicyError(
-                "a rollout runner takes the number of steps from its settings and samples all actions",
-                hint="evaluate the network of `network_of` on its own",
-            )
-        # The first remote runner has the seed of a local one.
-        runner = max(0, (self.worker_index or 0) - 1)
-        seed = update_seed(self._settings.seed, self._weights_seq_no, "rollout", runner)
+    def sample(
+        self, *, num_timesteps: int | None = None, num_episodes: int | None = None, **options: Any
+    ) -> list[Rollout]:
+        """Reset every environment and make the settings' `steps`; for an evaluation, as often as it takes.
+
+        `Algorithm.evaluate` asks for a number of steps or of episodes, and gets at least so many. Its random
+        numbers are its own, so that a training goes on as if there had been none.
+        """
+        if options.get("random_actions"):
+            raise PolicyError("a rollout runner samples actions from its policy", field="random_actions")
+        if num_timesteps is None and num_episodes is None:
+            # The first remote runner has the seed of a local one.
+            return [self._rollout("rollout", max(0, (self.worker_index or 0) - 1))]
+        rollouts: list[Rollout] = []
+        while sum(one.steps for one in rollouts) < (num_timesteps or 0) or sum(
+            one.episodes for one in rollouts
+        ) < (num_episodes or 0):
+            rollouts.append(self._rollout("evaluation", len(rollouts)))
+            if num_episodes and not rollouts[-1].episodes:
+                steps = self._settings.steps
+                raise PolicyError(
+                    f"no episode ends within {steps} steps, so none can be evaluated", hint="set more `steps`"
+                )
+        return rollouts
+
+    def _rollout(self, purpose: str, number: int) -> Rollout:
+        seed = update_seed(self._settings.seed, self._weights_seq_no, purpose, number)
         rollout = collect(self.env, self._actor, self._settings.steps, seed=seed)
-        ended = int((rollout.terminated | rollout.truncated).sum())
-        self.num_env_steps_sampled_lifetime += self._increase_sampled_metrics(rollout.steps, ended)
-        if ended:
-            self._log_episode_metrics(rollout.steps / ended, rollout.mean_return, 0.0)
-        return [rollout]
+        self.num_env_steps_sampled_lifetime += self._increase_sampled_metrics(rollout.steps, rollout.episodes)
+        if rollout.episodes:
+            self._log_episode_metrics(rollout.steps / rollout.episodes, rollout.mean_return, 0.0)
+        return rollout
 
 
 class _RolloutLearner(PPOTorchLearner):

@@ -58,6 +58,23 @@ def test_rllib_trains_the_same_weights_and_goes_on_from_a_checkpoint(cluster, tm
     resumed.stop()
 
 
+def test_rllib_evaluates_and_trains_on_as_without(cluster) -> None:
+    algorithm = config_of().build_algo()
+    algorithm.train()
+    evaluated = algorithm.evaluate()["env_runners"]
+    assert evaluated["num_episodes"] >= algorithm.config.evaluation_duration
+    assert evaluated["episode_return_mean"] == pytest.approx(
+        algorithm.evaluate()["env_runners"]["episode_return_mean"]
+    )
+    algorithm.train()
+    expect_equal(network_of(algorithm), trained_by_hand(2)[0])
+    runner = algorithm.env_runner
+    assert sum(one.steps for one in runner.sample(num_timesteps=200)) >= 200
+    with pytest.raises(PolicyError, match="samples actions from its policy"):
+        runner.sample(random_actions=True)
+    algorithm.stop()
+
+
 def test_fields_of_rllib_are_the_settings(cluster) -> None:
     config = config_of()
     assert (config.lr, config.lambda_, config.clip_param, config.num_epochs) == (3e-3, 0.95, 0.2, 4)
