@@ -18,6 +18,7 @@ import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.ppo.ppo import PPO, PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
@@ -61,6 +62,11 @@ _FREE = {
     *("num_cpus_per_learner", "sample_timeout_s", "restart_failed_sub_environments"),
 }
 _METHODS = ("environment", "env_runners", "learners", "training", "evaluation")
+#: Callbacks of RLlib's own runner, which rollouts do not call.
+_NEVER_CALLED = (
+    *("on_environment_created", "on_sample_end"),
+    *("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end"),
+)
 #: Key in the environments' configuration: the function that makes a vector environment.
 _MAKE_ENV = "make_env"
 #: Key in a module's configuration: the arguments of `make_network`.
@@ -334,6 +340,12 @@ def _check_fields(config: Any) -> None:
                 hint=f"leave it out; it reads {', '.join(_FIELDS.values())}, and in learner_config_dict "
                 f"{', '.join(_OTHERS)}",
             )
+    classes = config.callbacks_class if isinstance(config.callbacks_class, list) else [config.callbacks_class]
+    for name in _NEVER_CALLED:
+        written = any(getattr(kind, name) is not getattr(RLlibCallback, name) for kind in classes)
+        if written or getattr(config, f"callbacks_{name}"):
+            hint = "use on_train_result or on_evaluate_end, or RLlib's PPO without gridtune's runner"
+            raise PolicyError("is never called by PPO over rollouts", field=name, hint=hint)
     _settings_of(config)
 
 

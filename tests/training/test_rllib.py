@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from benchmarks.comparators.torch_loop import TorchLoop
 from gridtune.errors import PolicyError
@@ -18,6 +19,11 @@ from tests.training.tasks import RecallTask
 pytestmark = pytest.mark.integration
 
 SETTINGS = PPOSettings(steps=24, minibatches=4, gamma=0.9, learning_rate=3e-3, updates=6, seed=4)
+
+
+class CountingSteps(RLlibCallback):
+    def on_episode_step(self, **_):
+        raise AssertionError
 
 
 def make_task(count):
@@ -102,6 +108,9 @@ def test_fields_of_rllib_are_the_settings(cluster) -> None:
         ("env_runners", {"explore": False}, "explore"),
         ("evaluation", {"evaluation_interval": 1}, "evaluation_interval"),
         ("learners", {"learner_config_dict": {"decays": 1}}, "learner_config_dict"),
+        ("env_runners", {"env_to_module_connector": lambda env, *_: None}, "env_to_module_connector"),
+        ("callbacks", {"on_episode_end": lambda **_: None}, "on_episode_end"),
+        ("callbacks", {"callbacks_class": CountingSteps}, "on_episode_step"),
     ],
 )
 def test_a_field_that_would_be_ignored_is_refused(cluster, method, options, field) -> None:
