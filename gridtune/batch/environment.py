@@ -346,8 +346,12 @@ class BatchEnv(CompiledEnv):
 
     def __init__(self, trace: Workload | str | Path = "quickstart", **options: Any) -> None:
         vector = BatchVectorEnv(1, trace, **options)
-        self.schedule = vector.schedule
+        self.schedule, self._machines = vector.schedule, vector._machines
         super().__init__(vector)
+
+    def action_masks(self) -> BoolArray:
+        """Return which slots hold a choice, shape (actions,), also beside flat observations."""
+        return np.asarray(self._machines.mask[0], bool)
 
 
 def _spaces(actions: int, flat: bool) -> tuple[gym.Space[Any], gym.spaces.Discrete[np.int64]]:

@@ -180,6 +180,18 @@ class CompiledEnv(gym.Env[Any, Any]):
         over = vector._over[0] = bool(ends[0])
         return _first(vector._observe()), float(rewards[0]), over, False, _first_info(infos) if infos else {}
 
+    def action_masks(self) -> BoolArray:
+        """Return which actions are choices now, shape (actions,): MaskablePPO of sb3-contrib asks for them.
+
+        All are, where observations have no `action_mask`.
+        """
+        observed = self._vector._observe()
+        mask = observed.get("action_mask") if isinstance(observed, dict) else None
+        if mask is not None:
+            return np.asarray(mask[0], bool)
+        assert isinstance(self.action_space, gym.spaces.Discrete)
+        return np.ones(int(self.action_space.n), bool)
+
 
 def _first(observations: Any) -> Any:
     if isinstance(observations, dict):

@@ -177,6 +177,25 @@ def test_made_by_gymnasium_natively():
         assert not observation["observations"][empty].any()
 
 
+def test_masks_are_those_of_the_observations_through_wrappers_too():
+    env = gym.make("gridtune/Batch-v0", jobs=32, candidates=16)
+    seen, _ = env.reset(seed=1)
+    few = 0
+    for _ in range(20):
+        masks = env.get_wrapper_attr("action_masks")()
+        assert masks.dtype == bool
+        np.testing.assert_array_equal(masks, seen["action_mask"] == 1)
+        few += 0 < masks.sum() < len(masks)
+        seen, _, over, _, _ = env.step(int(np.flatnonzero(masks)[-1]))
+        if over:
+            seen, _ = env.reset()
+    assert few
+    flat = BatchEnv("quickstart", jobs=32, candidates=16, flat=True)
+    flat.reset(seed=1)
+    seen, _ = BatchEnv("quickstart", jobs=32, candidates=16).reset(seed=1)
+    np.testing.assert_array_equal(flat.action_masks(), seen["action_mask"] == 1)
+
+
 def test_parts_of_a_log():
     whole, first, third = (len(read_jobs("quickstart", part)) for part in ("whole", "first-half", "3/10"))
     assert (whole, first, third) == (5000, 2500, 500)

@@ -52,6 +52,7 @@ def test_gymnasiums_checker_passes(options):
 
 def test_an_episode_is_a_day():
     env = gym.make("gridtune/Shutdown-v0", days=short_days(), platform=SMALL)
+    assert env.get_wrapper_attr("action_masks")().tolist() == [True] * env.action_space.n
     seen, told = env.reset(seed=1)
     assert seen in env.observation_space
     rewards, ends = [], []
