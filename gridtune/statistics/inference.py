@@ -385,7 +385,8 @@ def with_reach(
         middle, ends = np.log1p(relative), np.log1p(np.stack([low, high]))
         sampled = np.where(ends == middle, 0.0, ends - middle)
         below, above = middle + np.hypot(sampled, np.minimum(reach, np.log(100))) * [[-1], [1]]
-    return np.expm1(below), np.expm1(above)
+    # Without another cause the ends are these to the last bit: an end just below 0 excludes it.
+    return np.where(reach > 0, np.expm1(below), low), np.where(reach > 0, np.expm1(above), high)
 
 
 def _moved_out(relative: FloatArray, end: FloatArray, factor: float | FloatArray) -> FloatArray:

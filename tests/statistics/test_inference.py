@@ -15,6 +15,7 @@ from gridtune.statistics.inference import (
     hold_together,
     interquartile_mean,
     paired_difference,
+    with_reach,
 )
 from gridtune.statistics.intervals import mean_interval
 
@@ -279,3 +280,13 @@ class TestIntervalsThatHoldTogether:
             np.array([2.0, -2.0]), ends, np.full(2, 5), np.zeros(2, bool), levels=(0.05, 0.05), ratio=False
         )
         assert (low.tolist(), high.tolist()) == ([0.0, -4.0], [4.0, 0.0])
+
+
+def test_an_interval_without_another_cause_stays_as_it_is_to_the_last_bit() -> None:
+    relative, low = np.array([-0.868, -1.0, 0.5]), np.array([-0.974, -1.0, 0.1])
+    high = np.array([-1e-12, -1.0, np.inf])
+    ends = with_reach(relative, low, high, np.zeros(3))
+    np.testing.assert_array_equal(ends, [low, high])
+    wider = with_reach(relative, low, high, np.array([0.0, 0.0, 0.3]))
+    np.testing.assert_array_equal(wider[0][:2], low[:2])
+    assert wider[0][2] < low[2]
