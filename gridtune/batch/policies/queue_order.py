@@ -294,12 +294,16 @@ def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
 
 
 def _check_fields(function: Callable[..., float]) -> None:
-    """Refuse a function that reads a field which jobs do not have; the message names the line.
+    """Refuse a function that takes no job, or reads a field which jobs do not have; the message has the line.
 
     Without the source, the compiler refuses it, with a message about types and its own files.
     """
     tree, first_line = _source_tree(function)
     job = next(iter(inspect.signature(function).parameters), None)
+    if job is None:
+        code = function.__code__
+        reason = f"{function.__name__} takes no job"
+        raise PolicyError(reason, path=code.co_filename, line=code.co_firstlineno, hint="def score(job): …")
     for node in () if tree is None else ast.walk(tree):
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
             continue

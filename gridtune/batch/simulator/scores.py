@@ -455,8 +455,8 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
             return _compile_checked(compiled, parameters, _numbers_of)
         except (NumbaError, AssertionError):  # it may need whole numbers, for an index or a range
             return _compile_checked(njit(boundscheck=True)(function), parameters, _view_of)
-    # Some errors in a function fail an assertion within numba itself.
-    except (NumbaError, AssertionError) as error:
+    # Some errors in a function fail an assertion within numba itself, or a conversion: of text, say.
+    except (NumbaError, AssertionError, ValueError) as error:
         raise PolicyError(
             f"queue order {name!r} does not compile: {_reason(error)}",
             path=function.__code__.co_filename,

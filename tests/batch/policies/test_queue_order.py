@@ -145,7 +145,7 @@ def test_a_field_that_a_job_lacks_is_refused_with_its_line(tmp_path, read, messa
     assert f"test-reads-{read}" not in queue_order_names()
 
 
-@pytest.mark.parametrize("fault", ["undefined_name", "sorted([1, 'a'])[0]", "len('a' + 1)"])
+@pytest.mark.parametrize("fault", ["undefined_name", "sorted([1, 'a'])[0]", "len('a' + 1)", "'abcdefg'"])
 def test_the_compilers_reason_is_given_without_its_own_files(tmp_path, fault):
     plugin, name = tmp_path / "my_orders.py", f"test-{len(fault)}-letters"
     plugin.write_text(f"import gridtune as gt\n@gt.queue_order('{name}')\ndef f(job):\n    return {fault}\n")
@@ -154,6 +154,17 @@ def test_the_compilers_reason_is_given_without_its_own_files(tmp_path, fault):
         gt.simulate(gt.generate_workload("poisson", jobs=10, seed=1), order=name)
     for word in ("nopython", "JobView(int64", "File ", "During"):
         assert word not in str(failed.value)
+
+
+def test_a_function_that_takes_no_job_is_refused():
+    with pytest.raises(PolicyError, match=r"test_queue_order.py:\d+: nobody takes no job") as failed:
+
+        @queue_order("test-nobody")
+        def nobody():
+            return 1
+
+    assert "def score(job)" in str(failed.value)
+    assert "test-nobody" not in queue_order_names()
 
 
 def test_what_does_not_compile_says_so():
