@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.types import Int8Array, Int32Array, IntArray
+from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,18 @@ class StepFunction:
     def mean(self, start: int, end: int) -> float:
         """Return the time average over [start, end); NaN when that is empty."""
         return self.integral(start, end) / (end - start) if end > start else float("nan")
+
+    def means(self, edges: IntArray) -> FloatArray:
+        """Return the time averages between consecutive edges (seconds), shape (k - 1,)."""
+        if len(self.times) == 0:
+            return np.zeros(len(edges) - 1)
+        # The running integral is linear between the steps, so interpolation is exact.
+        widths = np.diff(self.times, append=max(int(edges[-1]), int(self.times[-1])))
+        areas = np.concatenate([[0], np.cumsum(widths * self.values)])
+        times = np.concatenate([self.times, [self.times[-1] + widths[-1]]])
+        running = np.interp(edges, times, areas, left=0.0)
+        means: FloatArray = np.diff(running) / np.diff(edges)
+        return means
 
     def at(self, times: npt.ArrayLike) -> IntArray:
         """Return the values at the given times."""

@@ -15,7 +15,6 @@ from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, list_derived
 from gridtune.report.page.content import trial_order
 from gridtune.report.page.page import PAGE_FILE, write_page
-from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summarising import draw_report, summarise, write_report
 from gridtune.study.stored import read_sweep
@@ -148,6 +147,8 @@ def draw_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
 
     Parameters are those of `write_study`, whose files need no pictures.
     """
+    from gridtune.report.reproduction.figures import draw_figures  # noqa: PLC0415 (matplotlib)
+
     files = list(draw_report(study.summary, study.report_folder / "plots"))
     for schedule in schedules:
         schedule.draw()

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gridtune.core.schedules.plots import plot_gantt, plot_load, span_means
+from gridtune.core.schedules.plots import plot_gantt, plot_load
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.usage import StepFunction
 from gridtune.errors import MetricError, ScheduleError
@@ -84,8 +84,8 @@ def test_means_over_spans_equal_the_step_functions_own() -> None:
     function = StepFunction(times, rng.integers(0, 9, len(times)))
     edges = np.array([-50, 0, 3, 500, 501, 1200, 1500])
     expected = [function.mean(int(a), int(b)) for a, b in pairwise(edges)]
-    assert span_means(function, edges) == pytest.approx(expected)
-    assert (span_means(StepFunction(times[:0], times[:0]), edges) == 0).all()
+    assert function.means(edges) == pytest.approx(expected)
+    assert (StepFunction(times[:0], times[:0]).means(edges) == 0).all()
 
 
 def test_load_and_gantt_are_drawn(tmp_path: Path) -> None:

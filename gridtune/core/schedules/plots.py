@@ -11,9 +11,8 @@ from matplotlib.collections import PolyCollection
 
 from gridtune.core import style
 from gridtune.core.schedules.files import allocate_processors
-from gridtune.core.usage import StepFunction, step_function
+from gridtune.core.usage import step_function
 from gridtune.errors import ScheduleError
-from gridtune.types import FloatArray, IntArray
 
 #: Spans of time that averages are taken over: more than the figure has pixels for would only be noise.
 SPANS = 300
@@ -65,8 +64,8 @@ def plot_load(schedules: Mapping[str, pa.Table], processors: int, path: Path, *,
     with style.figure(11, 5.6, 2, sharex=True) as (drawing, (above, below)):
         for number, (label, (submit, begins, ends, width)) in enumerate(columns.items()):
             colour = style.PALETTE[number % len(style.PALETTE)]
-            use = span_means(step_function(begins, ends, width), edges) / processors * 100
-            waiting = span_means(step_function(submit, begins, np.ones_like(submit)), edges)
+            use = step_function(begins, ends, width).means(edges) / processors * 100
+            waiting = step_function(submit, begins, np.ones_like(submit)).means(edges)
             for axes, values in ((above, use), (below, waiting)):
                 axes.stairs(values, clock, color=colour, label=label, linewidth=1.3, baseline=None)
                 axes.stairs(values, clock, color=colour, alpha=0.08, fill=True)
@@ -81,19 +80,6 @@ def plot_load(schedules: Mapping[str, pa.Table], processors: int, path: Path, *,
         if len(schedules) > 1:
             above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(schedules))
         return style.save(drawing, path)
-
-
-def span_means(function: StepFunction, edges: IntArray) -> FloatArray:
-    """Return a step function's time averages between consecutive edges (seconds), shape (k - 1,)."""
-    if len(function.times) == 0:
-        return np.zeros(len(edges) - 1)
-    # The running integral is linear between the steps, so interpolation is exact.
-    widths = np.diff(function.times, append=max(int(edges[-1]), int(function.times[-1])))
-    areas = np.concatenate([[0], np.cumsum(widths * function.values)])
-    times = np.concatenate([function.times, [function.times[-1] + widths[-1]]])
-    running = np.interp(edges, times, areas, left=0.0)
-    means: FloatArray = np.diff(running) / np.diff(edges)
-    return means
 
 
 def plot_gantt(jobs: pa.Table, processors: int, path: Path, *, title: str = "") -> Path:

@@ -343,10 +343,8 @@ def _schedule(columns: Mapping[str, IntArray], processors: int, origin: int, mos
 def _curve(function: StepFunction, end: int) -> dict[str, list[float]]:
     times, values = function.times, function.values.astype(np.float64)
     if len(times) > _MOST_STEPS:
-        from gridtune.core.schedules.plots import span_means  # noqa: PLC0415
-
         edges = np.unique(np.linspace(int(times[0]), end, _MOST_STEPS // 2 + 1).astype(np.int64))
-        times, values = edges[:-1], np.round(span_means(function, edges), 2)
+        times, values = edges[:-1], np.round(function.means(edges), 2)
     return {"times": np.diff(times, prepend=0).tolist(), "values": values.tolist()}
 
 
