@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -159,9 +160,11 @@ def test_a_driver_of_another_host_that_gives_signs_is_refused(
     sign = {"process": 1, "host": "elsewhere", "clock": 1, "beats": 1}
     storage.write("drivers/other.json", json.dumps(sign).encode())
     said = []
+    beats = itertools.count(2)
 
     def other_beats(seconds: float) -> None:
-        storage.write("drivers/other.json", json.dumps({**sign, "beats": 2}).encode())
+        # Other threads of this process may sleep meanwhile: each look sees another number.
+        storage.write("drivers/other.json", json.dumps({**sign, "beats": next(beats)}).encode())
 
     monkeypatch.setattr(storage_lock.time, "sleep", other_beats)
     with pytest.raises(SweepError, match="process 1 on elsewhere is writing"):
