@@ -385,8 +385,9 @@ def with_reach(
         middle, ends = np.log1p(relative), np.log1p(np.stack([low, high]))
         sampled = np.where(ends == middle, 0.0, ends - middle)
         below, above = middle + np.hypot(sampled, np.minimum(reach, np.log(100))) * [[-1], [1]]
-    # Without another cause the ends are these to the last bit: an end just below 0 excludes it.
-    return np.where(reach > 0, np.expm1(below), low), np.where(reach > 0, np.expm1(above), high)
+    # Without another cause the ends are these to the last bit: an end just below 0 excludes it. Where the
+    # reach is unknown, they are.
+    return np.where(reach == 0, low, np.expm1(below)), np.where(reach == 0, high, np.expm1(above))
 
 
 def _moved_out(relative: FloatArray, end: FloatArray, factor: float | FloatArray) -> FloatArray:

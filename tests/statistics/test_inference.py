@@ -290,3 +290,5 @@ def test_an_interval_without_another_cause_stays_as_it_is_to_the_last_bit() -> N
     wider = with_reach(relative, low, high, np.array([0.0, 0.0, 0.3]))
     np.testing.assert_array_equal(wider[0][:2], low[:2])
     assert wider[0][2] < low[2]
+    unknown = np.array(with_reach(relative, low, high, np.full(3, np.nan)))
+    assert np.isnan(unknown[:, :2]).all()
