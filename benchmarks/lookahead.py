@@ -7,7 +7,8 @@ a 95 % interval: a bootstrap over blocks of two weeks, the same for both, by whe
     python -m benchmarks.lookahead "kth-sp2*1.5" lublin,jobs=6000,seed=1,processors=256,load=1.3
     python -m benchmarks.lookahead --choose results/chosen kth-sp2 FILE:1/5
 
-A log may have a part of its own, or a factor of its load; with parameters it is a generator's.
+A log may end in `:` and the part to be played, or in `*` and a factor of its load. A generator is named with
+its parameters.
 With `--choose`, `gridtune policy choose` tries its policies on the first 40 % of each log, and its choice is
 compared with the others on the rest.
 """

@@ -42,7 +42,7 @@ def read_arrays(
     error
         What is raised if it does not.
     described
-        False for arrays of another program: the description is empty.
+        False for arrays of another program, which have no description.
     """
     file = Path(path)
     try:

@@ -238,7 +238,7 @@ def test_a_guard_by_hand():
 
 
 class Reserving(gt.Policy):
-    """First come, first served, where jobs of user 1 get a reservation for a second of their own."""
+    """First come, first served, but jobs of user 1 get reservations at `time`, later at `again`."""
 
     def __init__(self, time=60.0, again=None):
         self.time, self.again, self.asked = time, again, 0
