@@ -114,7 +114,9 @@ class _Judged:
         if not measured:
             return Cells(self.table, {}, (), "replicate", [], []), {}, {}
         columns = ("workload", *self._conditions(baseline))
-        cells = read_cells(self.table, baseline, columns, self._reach if self.system else None)
+        # Most systems have none: nothing is asked for each pair of theirs.
+        reaches = self.system is not None and type(self.system).reach is not System.reach
+        cells = read_cells(self.table, baseline, columns, self._reach if reaches else None)
         rankings, overall = {}, {}
         for one in measured:
             options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}

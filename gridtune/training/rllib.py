@@ -164,15 +164,14 @@ class _RolloutRunner(SingleAgentEnvRunner):
             # The first remote runner has the seed of a local one.
             return [self._rollout("rollout", max(0, (self.worker_index or 0) - 1))]
         rollouts: list[Rollout] = []
-        while sum(one.steps for one in rollouts) < (num_timesteps or 0) or sum(
-            one.episodes for one in rollouts
-        ) < (num_episodes or 0):
-            rollouts.append(self._rollout("evaluation", len(rollouts)))
-            if num_episodes and not rollouts[-1].episodes:
-                steps = self._settings.steps
-                raise PolicyError(
-                    f"no episode ends within {steps} steps, so none can be evaluated", hint="set more `steps`"
-                )
+        steps = episodes = 0
+        while steps < (num_timesteps or 0) or episodes < (num_episodes or 0):
+            rollout = self._rollout("evaluation", len(rollouts))
+            if num_episodes and not rollout.episodes:
+                reason = f"no episode ends within {self._settings.steps} steps, so none can be evaluated"
+                raise PolicyError(reason, hint="set more `steps`")
+            rollouts.append(rollout)
+            steps, episodes = steps + rollout.steps, episodes + rollout.episodes
         return rollouts
 
     def _rollout(self, purpose: str, number: int) -> Rollout:

@@ -113,12 +113,13 @@ def judge(claim: Claim, results: Results) -> JudgedClaim:
     criteria = []
     for criterion in claim.criteria:
         ours = estimate(criterion.ours, results)
+        effect = _relative_effect(criterion, ours)
         criteria.append(
             JudgedCriterion(
                 text=criterion.text,
                 target=_target_text(criterion),
-                outcome=_judged(criterion, ours),
-                effect=_relative_effect(criterion, ours),
+                outcome=_judged(criterion, ours, effect),
+                effect=effect,
                 ours=ours,
                 published=criterion.published,
                 unit=criterion.unit,
@@ -158,7 +159,7 @@ def _target_text(criterion: Criterion) -> str:
     return f"at least {low}" if low is not None else f"at most {high}"
 
 
-def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
+def _judged(criterion: Criterion, ours: Estimate | None, effect: float | None) -> _Judgement:
     if ours is None:
         return _Judgement.UNMEASURED
     if criterion.within is not None and criterion.published is not None:
@@ -172,8 +173,7 @@ def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
     # that ends at a limit is not surely within: a ratio of exactly 1 is no gain.
     sure = criterion.within is not None or (low < ours.low and ours.high < high)
     if inside and sure:
-        effect = _relative_effect(criterion, ours)
-        if effect is not None and not 0.5 <= effect <= _TWICE:
+        if effect is not None and not 1 / _TWICE <= effect <= _TWICE:
             return _Judgement.DIRECTION
         return _Judgement.FITTED if criterion.fitted else _Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low

@@ -32,7 +32,7 @@ _POLICIES_OF = {
 }
 
 #: Policies that are networks.
-_NETWORKS = ("ppo", "deepshutdown")
+NETWORKS = ("ppo", "deepshutdown")
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 Minutes = Annotated[int, Field(ge=1)] | None
@@ -93,14 +93,14 @@ class ShutdownParameters(LogParameters):
             value = getattr(self, name)
             if value is not None and self.policy not in policies:
                 raise ValueError(f"{name}={value} has no effect with policy={self.policy}")
-        if self.policy in ("random", *_NETWORKS) and self.cut == "whole":
+        if self.policy in ("random", *NETWORKS) and self.cut == "whole":
             raise ValueError(f"policy={self.policy} needs days of a fixed length: not cut=whole")
         self._check_checkpoint("ppo")
         if (self.weights is None) == (self.policy == "deepshutdown"):
             raise ValueError(
                 f"policy={self.policy} {'needs' if self.weights is None else 'takes no'} weights"
             )
-        if self.greedy and self.policy not in _NETWORKS:
+        if self.greedy and self.policy not in NETWORKS:
             raise ValueError(f"greedy=true has no effect with policy={self.policy}")
         if "?" in self.trace:
             raise ValueError("a trace's name has no question mark")

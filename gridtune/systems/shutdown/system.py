@@ -21,7 +21,7 @@ from gridtune.systems.shutdown.metrics import (
     day_tables,
     measure_days,
 )
-from gridtune.systems.shutdown.parameters import ShutdownParameters
+from gridtune.systems.shutdown.parameters import NETWORKS, ShutdownParameters
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -81,7 +81,7 @@ class ShutdownSystem(System):
 
     def preflight(self, parameters: ShutdownParameters, load: WorkloadLoader) -> None:
         """Refuse a log without days to simulate, and a learned policy where torch is missing."""
-        if parameters.policy in ("ppo", "deepshutdown"):
+        if parameters.policy in NETWORKS:
             require_module("torch", user=f"policy={parameters.policy}", extra="agents")
         self._days(parameters, load)
 
@@ -153,7 +153,7 @@ def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, stream
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)
-    if parameters.policy in ("ppo", "deepshutdown"):
+    if parameters.policy in NETWORKS:
         from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
         if parameters.weights is not None:
