@@ -396,7 +396,7 @@ class Agreement:
             float(np.median(single)),
             float(drawn.mean() / mean - 1) if mean > 0 else np.nan,
             float(np.median(np.abs(single - real))),
-            float(np.corrcoef(ranks)[0, 1]) if varied else np.nan,
+            float(np.asarray(np.corrcoef(ranks))[0, 1]) if varied else np.nan,
         )
 
     @staticmethod
