@@ -45,7 +45,8 @@ def test_simulating_loads_neither_ray_nor_mlflow() -> None:
 
 
 def test_a_replay_by_kept_machine_code_loads_no_compiler() -> None:
-    play = "from gridtune.cli.main import main\ntry: main(['simulate', 'quickstart'])\nexcept SystemExit: pass"
+    command = "from gridtune.cli.main import main"
+    play = f"{command}\ntry: main(['simulate', 'quickstart'])\nexcept SystemExit: pass"
     modules_loaded_by(play)
     assert not modules_loaded_by(play) & {"numba.np.arraymath", "scipy.linalg", "pandas"}
 
