@@ -152,8 +152,6 @@ def _export(
     from gridtune.study.stored import read_sweep
 
     check_new(out, force=force)
-    if out is not None and out.suffix == ".db":
-        raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
     form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(read_sweep(folder), workload=workload, rank=rank, objective=objective)
     if form == "yaml":

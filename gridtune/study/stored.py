@@ -24,7 +24,6 @@ from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
 from gridtune.sweep.journal.results import (
-    Renaming,
     find_other_code,
     read_table,
     results_of,
@@ -38,7 +37,7 @@ from gridtune.sweep.space.plan import PlannedSpace, Workloads
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """A sweep as it lies in its folder, under the names that metrics and parameters have now.
+    """A sweep as it lies in its folder.
 
     Attributes
     ----------
@@ -54,8 +53,6 @@ class StoredSweep:
         One row per cell, as `gridtune.sweep.results_table` makes it.
     journal
         Every result of the journal by cell id; empty where there is none.
-    renaming
-        The old names that were met.
     """
 
     directory: Path
@@ -64,7 +61,6 @@ class StoredSweep:
     system: System | None
     table: pa.Table
     journal: Mapping[str, CellResult]
-    renaming: Renaming
 
     @cached_property
     def results(self) -> list[CellResult]:
@@ -131,12 +127,9 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
             with contextlib.suppress(GridtuneError):
                 load_plugins([plugin])
         system = get_system(own.system) if own.system in SYSTEMS else None
-        renaming = Renaming(system)
-        table = renaming.table(read_table(path), own.system_version)
-        journal = read_journal(folder / JOURNAL_NAME)
-        renamed = {key: renaming.result(result) for key, result in journal.items()}
         place = str(view.place if view.is_copy else folder.resolve())
-        return StoredSweep(folder, place, own.renamed(renaming), system, table, renamed, renaming)
+        journal = read_journal(folder / JOURNAL_NAME)
+        return StoredSweep(folder, place, own, system, read_table(path), journal)
 
 
 def _table_path(view: SweepView) -> Path:
@@ -269,7 +262,7 @@ def find_cells(
     place, result = next(iter(found.values()))
     with view_sweep(place, FACTS_FILE) as view:
         facts = SweepFacts.read(view.folder)
-    return facts, [Renaming(_loaded_system(facts)).result(result)]
+    return facts, [result]
 
 
 def _loaded_system(facts: SweepFacts) -> System:
