@@ -33,7 +33,7 @@ from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
-from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space
+from gridtune.sweep.space.schema import Replicates
 from gridtune.sweep.space.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -238,26 +238,6 @@ class SweepFacts:
     def is_race(self) -> bool:
         """True for a sweep of an earlier gridtune with the strategy `race`."""
         return "race" in (self.space.get("strategy") or {})
-
-    def parsed_space(self) -> SearchSpace:
-        """Return the search space; that of a race by one with the same cells.
-
-        Raises
-        ------
-        SpaceError
-            If an earlier gridtune wrote it and today's refuses it.
-        """
-        content = dict(self.space)
-        if "windows" in content.get("replicates", {}):
-            # An earlier gridtune held none back.
-            content["replicates"] = {"held_back": 0, **content["replicates"]}
-        if self.is_race:
-            options = content["strategy"]["race"] or {}
-            drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
-            content["strategy"] = drawn or "grid"
-        return parse_space(
-            content, path=None if self.base_folder is None else self.base_folder / "space.yaml"
-        )
 
     @classmethod
     def read(cls, directory: Path) -> Self:
