@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gridtune.core.style import Picture
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gridtune.core.cells import CellResult
-    from gridtune.core.style import Picture
     from gridtune.tracking.tracked import TrackedRun
 
 #: Workloads whose best the short text names; rows that a notebook shows.
@@ -183,7 +183,6 @@ class Study:
         SweepError
             If there is no such figure.
         """
-        from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
         from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
 
         if kind not in _FIGURES:
