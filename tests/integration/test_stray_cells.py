@@ -66,7 +66,8 @@ class Stray(gt.System):
                 Path("hangs.new").rename("hangs.txt")
                 # It keeps the interpreter's lock, as a compiled kernel does.
                 ctypes.PyDLL(None).pause()
-        schedule = {"schedule": pa.table({"job": [1]})} if tables else {}
+        job = {"job_id": [1], "submit_time": [0], "start_time": [0], "end_time": [1], "processors": [1]}
+        schedule = {"schedule": pa.table(job)} if tables else {}
         return gt.Outcome({"loss": float(parameters.kind != "forks")}, {"processors": 1}, schedule)
 
 

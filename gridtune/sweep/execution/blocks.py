@@ -290,6 +290,8 @@ class SweepDriver:
                 workers.start(name)
                 started += 1
             self._occupy(workers)
+            if len(self._idle) == len(self._workers):
+                raise SweepError(f"{self.queue.left} cells are left to run, but no worker has any")
             for name, answer in workers.answers():
                 self._take(workers, name, answer)
             # Workers have their next blocks before this process writes.

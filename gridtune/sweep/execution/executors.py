@@ -159,7 +159,8 @@ class SweepExecutor:
         SweepError
             If Ray cannot be started or reached, or workers keep dying.
         """
-        if self.executor == "inline" or typical is None or self._is_little(typical * queue.left):
+        few = typical is None or self._is_little(typical * queue.left)
+        if self.executor == "inline" or (self.executor == "auto" and few):
             marker = self.folder / _MARKER
             # Cells that ended this process before run in a child.
             guarded = self.plan.code.from_outside or self.plan.space.timeout is not None or marker.exists()

@@ -15,7 +15,6 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from gridtune.core.system import CellResources
-from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import LOOK_SECONDS, BlockQueue, Busy, Sink, SweepDriver
 from gridtune.sweep.execution.cluster import Crew, client_connection
 from gridtune.sweep.execution.simulators import Simulator, SimulatorSettings
@@ -51,8 +50,6 @@ class _Actors:
 
     def answers(self) -> Iterator[tuple[str, Any]]:
         """Wait a moment; yield answers of actors, and the errors of those that have died."""
-        if not self._calls:
-            raise SweepError("cells are left to run, but no worker has any")
         ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
         if not ready:
             ready, _ = ray.wait(list(self._calls), timeout=LOOK_SECONDS)
