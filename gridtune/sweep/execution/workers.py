@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import OutOfMemoryError, RayError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from gridtune.core.system import CellResources
+from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import LOOK_SECONDS, BlockQueue, Busy, Sink, SweepDriver
 from gridtune.sweep.execution.cluster import Crew, client_connection
 from gridtune.sweep.execution.simulators import Simulator, SimulatorSettings
@@ -57,6 +58,8 @@ class _Actors:
             name = self._calls.pop(reference)
             try:
                 answer = ray.get(reference)
+            except OutOfMemoryError:
+                answer = SweepError("Ray ended it because its machine ran out of memory")
             except RayError as fault:
                 answer = fault
             yield name, answer
