@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -16,6 +16,7 @@ from gridtune.batch.policies.rollout import Rollout
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.study import leaks
 from tests.batch.logs import logs, make_log
+from tests.conftest import examples
 
 
 class Plain(gt.Policy):
@@ -65,7 +66,7 @@ TWINS = [
 
 
 @pytest.mark.parametrize(("policy", "bundled"), TWINS, ids=[str(bundled) for _, bundled in TWINS])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     workload=logs(),
     kill=st.booleans(),

@@ -9,13 +9,14 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.predictors import EARLY, PREDICTORS, early_end
 from gridtune.errors import PolicyError, SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
+from tests.conftest import examples
 
 POLICIES = [
     {"order": "prediction * processors - wait"},
@@ -45,7 +46,7 @@ class Impatient(gt.Predictor):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     workload=logs(jobs=16),
     predictor=st.sampled_from(["last-two", "template", "test-impatient"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -12,6 +12,7 @@ from gridtune.batch.policies import backfilling_names, get_backfilling, get_queu
 from gridtune.batch.policies.rollout import OBJECTIVES, WINDOWS, Rollout, get_order
 from gridtune.errors import PolicyError, SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
+from tests.conftest import examples
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind == "easy"]
 
@@ -29,7 +30,7 @@ PORTFOLIOS = [None, "fcfs | saf", "sjf | fair-user | test-no-formula | walltime 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("portfolio", PORTFOLIOS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     workload=logs(jobs=16),
     backfill=st.sampled_from(EASY),
