@@ -156,10 +156,11 @@ def test_a_copy_of_the_policy_decides():
 
 @pytest.mark.parametrize("walltime", ["log", pytest.param("predicted", marks=pytest.mark.slow)])
 def test_no_decision_depends_on_what_happens_later(walltime, monkeypatch):
-    monkeypatch.setattr(leaks, "_FUTURES", 30)
+    futures = examples(30).max_examples
+    monkeypatch.setattr(leaks, "_FUTURES", futures)
     log = gt.generate_workload("sessions", jobs=300, processors=32, seed=5)
     for policy in (Learned(), Scored("prediction"), Scored("user_usage")):
-        assert leaks._changed_decisions(log, {"order": policy, "walltime": walltime}) == (0, 30)
+        assert leaks._changed_decisions(log, {"order": policy, "walltime": walltime}) == (0, futures)
 
 
 def test_a_policy_that_sees_run_times_is_found():

@@ -93,7 +93,8 @@ def columns_of(workload):
 )
 def test_no_decision_depends_on_what_happens_later(predictor, futures, policy, monkeypatch):
     # Other futures: run times of jobs that have not ended, and all of the jobs not yet submitted; 1,008 in
-    # all. Fits take most of the time.
+    # all, where all are drawn. Fits take most of the time.
+    futures = examples(futures).max_examples
     monkeypatch.setattr(early_end, "_FIRST", 40)
     monkeypatch.setattr(early_end, "_ROUNDS", 4)
     rng = np.random.default_rng(11)

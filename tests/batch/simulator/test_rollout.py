@@ -98,14 +98,14 @@ INDEX = "rollout(objective=index, moves=20, window=16, window_by=orders, backlog
 
 @pytest.mark.parametrize("order", ["rollout", pytest.param(INDEX, marks=pytest.mark.slow)])
 def test_no_decision_depends_on_what_happens_later(order):
-    # 1,000 other futures: run times of jobs that have not ended, and all of the jobs not yet submitted.
+    # Other futures: run times of jobs that have not ended, and all of the jobs not yet submitted.
     rng = np.random.default_rng(11)
     workload = gt.generate_workload("lublin", jobs=120, seed=4, processors=64, load=1.5)
     submit, run, walltime, width = columns_of(workload)
     past = gt.simulate(workload, order=order, guard=40_000, kill=True)
     start, end = past.start_time, past.end_time
-    changed = 0
-    for _ in range(1000):
+    changed, futures = 0, examples(1000).max_examples
+    for _ in range(futures):
         now = int(rng.choice(np.concatenate([submit, end])))
         coming, going = submit > now, end > now
         other = [submit.copy(), run.copy(), walltime.copy(), width.copy()]
@@ -118,7 +118,7 @@ def test_no_decision_depends_on_what_happens_later(order):
         np.testing.assert_array_equal(schedule.start_time[decided], start[decided])
         assert (schedule.start_time[~decided] > now).all()
         changed += (schedule.start_time != start).any()
-    assert changed > 900
+    assert changed > 0.9 * futures
 
 
 def test_an_order_of_one_is_that_order():
