@@ -223,18 +223,28 @@ class Records:
     def once(self, chosen: Mapping[str, str]) -> Records:
         """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
 
-        A row of a job that had not ended yet gives way to one that has.
+        A row of a job that had not ended yet gives way to one that has. In a table of no known kind rows may be
+        tasks of one job: there a row counts once that is equal in every column to one of another file.
         """
         key = self.kind.key
-        if not key or len(self) == 0:
+        if len(self) == 0 or not (key or "job" in chosen):
             return self
-        own = [chosen[quantity] for quantity in key if quantity in chosen]
-        own += [name for name in self.columns if name.lower() == "cluster"]
+        own = [chosen[quantity] for quantity in key or ("job", "submit") if quantity in chosen]
+        own += [name for name in self.columns if not key or name.lower() == "cluster"]
         job = np.zeros(len(self), np.int64)
         for name in own:
             texts = self.columns[name]
             # Numbers stay small: those of the pairs that there are.
             _, job = np.unique(job * len(texts.values) + texts.codes, return_inverse=True)
+            if job.max() + 1 == len(self):
+                return self
+        notes = dict(self.notes)
+        if not key:
+            nth = self._nth_in_file(job)
+            notes["rows are equal to another one in every column: each counts as a job"] = int(
+                (nth > 0).sum()
+            )
+            _, job = np.unique(job * (nth.max() + 1) + nth, return_inverse=True)
         ended = np.zeros(len(self), np.bool_)
         if "state" in chosen:
             texts = self.columns[chosen["state"]]
@@ -243,13 +253,21 @@ class Records:
             attempt = np.array([state.startswith(ATTEMPTS) for state in states], np.bool_)[texts.codes]
             _, job = np.unique(2 * job + attempt, return_inverse=True)
             ended = ~np.array([state.startswith(RUNNING) for state in states], np.bool_)[texts.codes]
-        if job.max() + 1 == len(self):
-            return self
         order = np.lexsort((np.arange(len(self)), ended, job))
         last = np.append(np.diff(job[order]) != 0, True)
         kept = np.sort(order[last])
-        notes = {**self.notes, "records of jobs that are there already": len(self) - len(kept)}
+        notes["records of jobs that are there already"] = len(self) - len(kept)
         return replace(self.take(kept), notes=notes)
+
+    def _nth_in_file(self, job: IntArray) -> IntArray:
+        """Return for each row how many rows before it, in its file, are of the same job."""
+        file = np.searchsorted([first for first, _ in self.begins[1:]], np.arange(len(job)), side="right")
+        order = np.lexsort((file, job))
+        begins = np.append(True, (np.diff(job[order]) != 0) | (np.diff(file[order]) != 0))
+        firsts = np.maximum.accumulate(np.where(begins, np.arange(len(job)), 0))
+        nth = np.empty(len(job), np.int64)
+        nth[order] = np.arange(len(job)) - firsts
+        return nth
 
     def fault(self, row: int, column: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column."""
