@@ -223,8 +223,8 @@ class Records:
     def once(self, chosen: Mapping[str, str]) -> Records:
         """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
 
-        A row of a job that had not ended yet gives way to one that has. In a table of no known kind rows may be
-        tasks of one job: there a row counts once that is equal in every column to one of another file.
+        A row of a job that had not ended yet gives way to one that has. A table of no known kind may have a
+        row for each task of a job: there a row counts once if it equals one of another file in every column.
         """
         key = self.kind.key
         if len(self) == 0 or not (key or "job" in chosen):
