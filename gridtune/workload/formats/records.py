@@ -147,6 +147,7 @@ class TableKind(NamedTuple):
 
 
 _PLAIN = TableKind()
+_AGAIN = "records of jobs that are there already"
 
 
 @dataclass(frozen=True)
@@ -238,13 +239,15 @@ class Records:
             _, job = np.unique(job * len(texts.values) + texts.codes, return_inverse=True)
             if job.max() + 1 == len(self):
                 return self
-        notes = dict(self.notes)
         if not key:
-            nth = self._nth_in_file(job)
-            notes["rows are equal to another one in every column: each counts as a job"] = int(
-                (nth > 0).sum()
-            )
-            _, job = np.unique(job * (nth.max() + 1) + nth, return_inverse=True)
+            starts = [first for first, _ in self.begins[1:]]
+            file = np.searchsorted(starts, np.arange(len(self)), side="right")
+            earliest = np.full(len(self), len(self))
+            np.minimum.at(earliest, job, file)
+            kept = file == earliest[job]
+            equal = "rows are equal to another one in every column: each counts as a job"
+            notes = {**self.notes, equal: int(kept.sum() - job.max() - 1)}
+            return replace(self, notes=notes).only(kept, _AGAIN)
         ended = np.zeros(len(self), np.bool_)
         if "state" in chosen:
             texts = self.columns[chosen["state"]]
@@ -255,19 +258,8 @@ class Records:
             ended = ~np.array([state.startswith(RUNNING) for state in states], np.bool_)[texts.codes]
         order = np.lexsort((np.arange(len(self)), ended, job))
         last = np.append(np.diff(job[order]) != 0, True)
-        kept = np.sort(order[last])
-        notes["records of jobs that are there already"] = len(self) - len(kept)
-        return replace(self.take(kept), notes=notes)
-
-    def _nth_in_file(self, job: IntArray) -> IntArray:
-        """Return for each row how many rows before it, in its file, are of the same job."""
-        file = np.searchsorted([first for first, _ in self.begins[1:]], np.arange(len(job)), side="right")
-        order = np.lexsort((file, job))
-        begins = np.append(True, (np.diff(job[order]) != 0) | (np.diff(file[order]) != 0))
-        firsts = np.maximum.accumulate(np.where(begins, np.arange(len(job)), 0))
-        nth = np.empty(len(job), np.int64)
-        nth[order] = np.arange(len(job)) - firsts
-        return nth
+        rows = np.sort(order[last])
+        return replace(self.take(rows), notes={**self.notes, _AGAIN: len(self) - len(rows)})
 
     def fault(self, row: int, column: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column."""
