@@ -242,12 +242,9 @@ Account - 'theory':Description='it is theory':Fairshare=parent
 User - 'ann':DefaultAccount='theory':Fairshare=7
 """
     tree = read_slurm_accounts(written(tmp_path, "dump.cfg", dump))
-    assert tree.lines == (
-        "account physics of root 40",
-        "account theory of physics 1",
-        "user root of root 1",
-        "user ann of physics 7",
-    )
+    assert tree.parent_of == {"physics": "root", "theory": "physics"}
+    assert tree.shares_of == {"physics": 40, "theory": 1}
+    assert tree.users == {("root", "root"): 1, ("physics", "ann"): 7}
     script = """sacctmgr -i add account name=physics Fairshare=40
 add qos name=fast Priority=3
 add account theory parent=physics  # a comment
@@ -255,7 +252,8 @@ add user name=ann DefaultAccount=theory Fairshare=7
 list associations
 """
     added = read_slurm_accounts(written(tmp_path, "script", script))
-    assert added.lines == (*tree.lines[:2], "user ann of theory 7")
+    assert (added.parent_of, added.shares_of) == (tree.parent_of, tree.shares_of)
+    assert added.users == {("theory", "ann"): 7}
     with pytest.raises(WorkloadError, match=r"faulty:1, field Fairshare: 'much' is no number of shares"):
         read_slurm_accounts(written(tmp_path, "faulty", "add account x Fairshare=much\n"))
     with pytest.raises(WorkloadError, match="names no accounts"):
