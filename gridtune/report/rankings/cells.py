@@ -218,27 +218,33 @@ def read_cells(
     unknown = sorted(set(baseline) - set(parameter_names(table)) - set(table.column_names))
     if unknown:
         raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
-    places = [name if name in table.column_names else PARAMETER_PREFIX + name for name in group_by]
-    columns = [name for name in places if name in table.column_names]
+    named = [name if name in table.column_names else PARAMETER_PREFIX + name for name in group_by]
+    columns = [name for name in named if name in table.column_names]
     names = [column.removeprefix(PARAMETER_PREFIX) for column in columns]
     parameters = [PARAMETER_PREFIX + name for name in configuration_parameters(table, columns, keep=baseline)]
-    found: dict[tuple[Any, ...], dict[str, dict[str, int]]] = {}
-    of_configuration: dict[tuple[Any, ...], dict[str, Any]] = {}
-    wanted = ["configuration_id", "replicate", *columns, *parameters]
-    for number, row in enumerate(table.select(list(dict.fromkeys(wanted))).to_pylist()):
-        key, identifier = tuple(row[name] for name in columns), row["configuration_id"]
-        found.setdefault(key, {}).setdefault(identifier, {})[row["replicate"]] = number
-        if (key, identifier) not in of_configuration:
-            of_configuration[key, identifier] = {
-                name.removeprefix(PARAMETER_PREFIX): row[name] for name in parameters
-            }
     metrics = _Metrics(table)
     strata = []
-    for key, configurations in found.items():
-        ids = sorted(configurations)
-        own = [of_configuration[key, identifier] for identifier in ids]
-        labels = sorted({name for cells in configurations.values() for name in cells}, key=replicate_order)
-        rows = [[configurations[one].get(label, -1) for label in labels] for one in ids]
+    places = _places(table, columns)
+    of_cells, identifiers = _encoded(table["configuration_id"])
+    of_replicates, replicates = _encoded(table["replicate"])
+    order = np.argsort(places, kind="stable")
+    # In order of appearance, as are the cells of each.
+    starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+    parts = sorted(np.split(order, starts[1:]), key=lambda cells: int(cells[0])) if len(order) else []
+    for cells in parts:
+        key = [table[column][int(cells[0])].as_py() for column in columns]
+        known, first, configurations = np.unique(of_cells[cells], return_index=True, return_inverse=True)
+        by_id = sorted(range(len(known)), key=lambda place: identifiers[known[place]])
+        ids = [identifiers[known[place]] for place in by_id]
+        own = [
+            {name.removeprefix(PARAMETER_PREFIX): row[name] for name in parameters}
+            for row in table.select(parameters).take(cells[first[by_id]]).to_pylist()
+        ]
+        known, seen = np.unique(of_replicates[cells], return_inverse=True)
+        by_label = sorted(range(len(known)), key=lambda place: replicate_order(replicates[known[place]]))
+        labels = [replicates[known[place]] for place in by_label]
+        rows = np.full((len(ids), len(labels)), -1)
+        rows[np.argsort(by_id)[configurations], np.argsort(by_label)[seen]] = cells
         values = dict(zip(names, key, strict=True))
         title = ", ".join(
             value if isinstance(value, str) else f"{name}={value_text(value)}"
@@ -246,7 +252,7 @@ def read_cells(
         )
         bases = baselines(own, baseline, values)
         of_stratum = None if reach is None else partial(reach, str(values.get("workload")))
-        strata.append(Stratum(title, values, ids, own, labels, bases, np.array(rows), metrics, of_stratum))
+        strata.append(Stratum(title, values, ids, own, labels, bases, rows, metrics, of_stratum))
     kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
     replicate = kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate"
     fields = [
@@ -275,24 +281,40 @@ def configuration_parameters(
         Parameters to keep even though they follow from the stratum.
     """
     names = [name for name in parameter_names(table) if PARAMETER_PREFIX + name not in columns]
-    varying = [name for name in names if len(table[PARAMETER_PREFIX + name].unique()) > 1]
-    wanted = ["configuration_id", *columns, *(PARAMETER_PREFIX + name for name in varying)]
-    first: dict[tuple[Any, ...], Any] = {}
-    among_replicates, within_strata = set(), set()
-    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
-        stratum = tuple(row[column] for column in columns)
-        for name in varying:
-            value = row[PARAMETER_PREFIX + name]
-            if first.setdefault(("in", name, row["configuration_id"]), value) != value:
-                among_replicates.add(name)
-            if first.setdefault(("of", name, stratum), value) != value:
-                within_strata.add(name)
+    configurations, strata = _places(table, ["configuration_id"]), _places(table, columns)
+
+    def varies_in(groups: IntArray, name: str) -> bool:
+        values = _encoded(table[PARAMETER_PREFIX + name])[0]
+        return len(np.unique(groups * len(values) + values)) > len(np.unique(groups))
+
     return [
         name
         for name in names
-        if name not in among_replicates
-        and (name not in varying or name in within_strata or not columns or name in keep)
+        if not varies_in(configurations, name)
+        and (
+            not columns
+            or name in keep
+            or varies_in(strata, name)
+            or len(table[PARAMETER_PREFIX + name].unique()) <= 1
+        )
     ]
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
+    """Return each value's place among the distinct ones, and these; null is one of them."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), dtype=np.int64), [None]
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _places(table: pa.Table, columns: Sequence[str]) -> IntArray:
+    """Return the group of each row by the values of some columns; groups have numbers from 0 on."""
+    groups = np.zeros(table.num_rows, dtype=np.int64)
+    for column in columns:
+        values, distinct = _encoded(table[column])
+        groups = np.unique(groups * len(distinct) + values, return_inverse=True)[1]
+    return groups
 
 
 def replicate_order(label: str) -> list[tuple[int, str]]:

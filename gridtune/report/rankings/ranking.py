@@ -283,9 +283,10 @@ class RankingHead:
             Values to order those configurations by that lack replicates.
         """
         rows: list[dict[str, Any]] = []
-        for index, own in enumerate(parameters):
+        columns = [map(plain, np.asarray(column, dtype=object).tolist()) for column in statistics.values()]
+        for own, *found in zip(parameters, *columns, strict=True):
             row = {PARAMETER_PREFIX + name: value for name, value in own.items()}
-            row |= {name: plain(column[index]) for name, column in statistics.items()}
+            row |= zip(statistics, found, strict=True)
             rows.append({**row, "verdict": self.verdict_of(row).value})
         whole = np.sort([self.sign * row[by] for row in rows if row["complete"] and row[by] is not None])
         keys = []
