@@ -77,7 +77,11 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         if result.configuration_id in bases:
             of_baseline.setdefault(result.workload, []).append(result.notes)
     graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
-    remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
+    # Those of a long journal are shared.
+    remarks = {
+        workload: merged_remarks({id(note): note for note in among}.values())
+        for workload, among in notes.items()
+    }
     measures = judged.measures()
     tables = [*rankings.values(), *overall.values()]
     return Summary(

@@ -86,7 +86,7 @@ class _Resampling:
             count = min(step, self.resamples - first)
             cells = rng.integers(n, size=(count, n)) + np.arange(count)[:, None] * n
             shares = np.full(count * n, 1.0 / n)
-            weights: FloatArray = np.bincount(cells.ravel(), weights=shares, minlength=count * n)
+            weights = np.bincount(cells.ravel(), weights=shares, minlength=count * n).astype(np.float64)
             yield weights.reshape(count, n)
 
     def rows_at_once(self) -> int:

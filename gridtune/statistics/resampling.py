@@ -9,8 +9,8 @@ from gridtune.statistics.dependence import LARGEST, innovations
 from gridtune.statistics.intervals import Samples
 from gridtune.types import FloatArray
 
-#: Standard errors, times the correlation, that the joint test adds to it: one estimated from few windows may be
-#: far too low, and then finds differences where there are none. Where there is none, nothing is added.
+#: Standard errors, times the correlation, that the joint test adds to it. Estimated from few windows, it may
+#: be far too low, and the test then finds differences where there are none. Where it is 0, nothing is added.
 _DOUBT = 0.7
 #: Up to this many pairs all sign patterns are enumerated; 2^14 of them are one small matrix product.
 _EXACT_PAIRS = 14

@@ -18,6 +18,7 @@ from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.statistics.inference import with_reach
+from gridtune.sweep.journal.results import distinct_rows
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 #: What the name of a bound has after its metric's.
@@ -224,9 +225,11 @@ def read_cells(
     parameters = [PARAMETER_PREFIX + name for name in configuration_parameters(table, columns, keep=baseline)]
     metrics = _Metrics(table)
     strata = []
-    places = _places(table, columns)
-    of_cells, identifiers = _encoded(table["configuration_id"])
-    of_replicates, replicates = _encoded(table["replicate"])
+    places = distinct_rows(table, columns)[1]
+    first, of_cells = distinct_rows(table, ["configuration_id"])
+    identifiers = table["configuration_id"].take(pa.array(first)).to_pylist()
+    first, of_replicates = distinct_rows(table, ["replicate"])
+    replicates = table["replicate"].take(pa.array(first)).to_pylist()
     order = np.argsort(places, kind="stable")
     # In order of appearance, as are the cells of each.
     starts = np.flatnonzero(np.diff(places[order], prepend=-1))
@@ -281,40 +284,22 @@ def configuration_parameters(
         Parameters to keep even though they follow from the stratum.
     """
     names = [name for name in parameter_names(table) if PARAMETER_PREFIX + name not in columns]
-    configurations, strata = _places(table, ["configuration_id"]), _places(table, columns)
 
-    def varies_in(groups: IntArray, name: str) -> bool:
-        values = _encoded(table[PARAMETER_PREFIX + name])[0]
-        return len(np.unique(groups * len(values) + values)) > len(np.unique(groups))
+    def varies_in(groups: Sequence[str], name: str) -> bool:
+        both = distinct_rows(table, [*groups, PARAMETER_PREFIX + name])
+        return len(both[0]) > len(distinct_rows(table, groups)[0])
 
     return [
         name
         for name in names
-        if not varies_in(configurations, name)
+        if not varies_in(["configuration_id"], name)
         and (
             not columns
             or name in keep
-            or varies_in(strata, name)
+            or varies_in(columns, name)
             or len(table[PARAMETER_PREFIX + name].unique()) <= 1
         )
     ]
-
-
-def _encoded(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
-    """Return each value's place among the distinct ones, and these; null is one of them."""
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), dtype=np.int64), [None]
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
-
-
-def _places(table: pa.Table, columns: Sequence[str]) -> IntArray:
-    """Return the group of each row by the values of some columns; groups have numbers from 0 on."""
-    groups = np.zeros(table.num_rows, dtype=np.int64)
-    for column in columns:
-        values, distinct = _encoded(table[column])
-        groups = np.unique(groups * len(distinct) + values, return_inverse=True)[1]
-    return groups
 
 
 def replicate_order(label: str) -> list[tuple[int, str]]:
