@@ -36,6 +36,7 @@ import pyarrow as pa
 from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
 from gridtune.core.sources import software_versions
 from gridtune.errors import SweepError
+from gridtune.storage import draft_of
 from gridtune.sweep.journal.disk import AppendOnlyFile, OnFull
 
 #: The file in a sweep's folder.
@@ -351,20 +352,19 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
         content = path.read_bytes()
         lines = content.split(b"\n")[:-1]
         try:
-            header = parse_line(lines[0], checked=False) if lines else {}
-            _schema(header, path, 1)
+            _schema(parse_line(lines[0], checked=False) if lines else {}, path, 1)
         except (ValueError, TypeError, KeyError, AttributeError):
             note(_faulty_line(path, 1, lines[0], _AlteredLineError("the header has been altered")), lines[0])
-            files = sorted((path.parent / SEGMENTS).glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns)
-            header = {"journal": "gridtune", "segments": [file.name for file in files]}
-            checked = files or any(_CHECK in line for line in lines[1:])
-            header["schema"] = _JOURNAL_SCHEMA if files else _LINES_SCHEMA if checked else 1
-            lines[0] = _record_line(header)[:-1]
+            found = [file.name for file in Journal.segment_files(path)]
+            checked = _LINES_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
+            schema = _JOURNAL_SCHEMA if found else checked
+            lines[0] = _record_line({"journal": "gridtune", "schema": schema, "segments": found})[:-1]
         of_header = len(bad)
-        _parse(lines, path, note)
-        sound = list(filter(is_sound, header.get("segments", ())))
-        if sound != header.get("segments", []):
-            lines[0] = _record_line({**header, "segments": sound})[:-1]
+        header = _parse(lines, path, note)[2]
+        named = header.get("segments", [])
+        sound = list(filter(is_sound, named))
+        if sound != named:
+            lines.append(_record_line({**header, "segments": sound})[:-1])
         if faults:
             with AppendOnlyFile(aside) as file:
                 file.append(b"".join(line + b"\n" for line in bad))
@@ -451,8 +451,18 @@ class Journal:
             self._header_is_due = self.before != self._environment
             if header.get("schema", 0) < _LINES_SCHEMA:
                 self._write([])
+            # A place in the lines that are there now stays one, unless they are as many as a segment has.
+            self._kept, self._proposed = 0, 0
+            if mirror is None and len(self._last) >= _SEGMENT:
+                self._fold()
+            self._kept, self._proposed, self._last = path.stat().st_size, len(self.proposals), {}
             self._sync()
             opened.pop_all()
+
+    @staticmethod
+    def segment_files(path: Path) -> list[Path]:
+        """Return the files of the segments of the journal in `path`, in the order of their writing."""
+        return sorted((path.parent / SEGMENTS).glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns)
 
     @property
     def mixes(self) -> str | None:
@@ -508,7 +518,7 @@ class Journal:
         self._file, self._stale = file, False
 
     def _fold(self) -> None:
-        """Make segments of the results in lines; header and proposals stay.
+        """Make segments of the results in lines since the journal was opened; other lines stay.
 
         Whatever interrupts it, the file names segments that are whole, and no line is left out that none has.
         """
@@ -518,22 +528,20 @@ class Journal:
             content = _Segment.of(results[first : first + size])
             segments.append(_Segment.name(content))
             self._replace(self.path.parent / SEGMENTS / segments[-1], content)
-        proposals = (_record_line({_PROPOSAL: proposal}) for proposal in self.proposals)
+        with self.path.open("rb") as file:
+            before = file.read(self._kept)
+        proposals = (_record_line({_PROPOSAL: one}) for one in self.proposals[self._proposed :])
         # The next line goes into the new file.
         self._stale = True
-        self._replace(self.path, b"".join([self._header(segments), *proposals]))
+        self._replace(self.path, b"".join([before, self._header(segments), *proposals]))
         self._segments = segments
         self._last = {}
 
     def _replace(self, path: Path, content: bytes) -> None:
         """Write a file in one step, so that it survives a power cut."""
-        path.parent.mkdir(exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        with AppendOnlyFile(draft, self._on_full) as file:
+        with draft_of(path) as draft, AppendOnlyFile(draft, self._on_full) as file:
             file.append(content)
             file.sync()
-        draft.replace(path)
 
     def _header(self, segments: Sequence[str]) -> bytes:
         header = {"journal": "gridtune", "schema": _JOURNAL_SCHEMA if segments else _LINES_SCHEMA}
