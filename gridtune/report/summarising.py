@@ -27,13 +27,7 @@ from gridtune.report.labels import (
 from gridtune.report.rankings.bounds import Bounds, constrain
 from gridtune.report.rankings.cells import Cells, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, rank_overall
-from gridtune.report.rankings.ranking import (
-    LEVEL,
-    PAIRED,
-    Ranking,
-    has_values,
-    rank,
-)
+from gridtune.report.rankings.ranking import LEVEL, PAIRED, Ranking, has_values, rank
 from gridtune.report.summary import Summary
 from gridtune.report.tables import table_csv
 from gridtune.types import FloatArray

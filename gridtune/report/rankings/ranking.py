@@ -484,8 +484,8 @@ def row_key(row: Mapping[str, Any]) -> Any:
 
 def same_configuration(overall: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Return whether a row of a stratum is the configuration of a row of the ranking over all strata."""
-    wanted = row_parameters(overall).items()
-    return all(row.get(PARAMETER_PREFIX + name, value) == value for name, value in wanted)
+    wanted = (item for item in overall.items() if item[0].startswith(PARAMETER_PREFIX))
+    return all(row.get(name, value) == value for name, value in wanted)
 
 
 def verdict_text(row: Mapping[str, Any]) -> str:

@@ -355,16 +355,16 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
             _schema(parse_line(lines[0], checked=False) if lines else {}, path, 1)
         except (ValueError, TypeError, KeyError, AttributeError):
             note(_faulty_line(path, 1, lines[0], _AlteredLineError("the header has been altered")), lines[0])
-            found = [file.name for file in Journal.segment_files(path)]
-            checked = _LINES_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
-            schema = _JOURNAL_SCHEMA if found else checked
-            lines[0] = _record_line({"journal": "gridtune", "schema": schema, "segments": found})[:-1]
+            schema = _LINES_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
+            lines[0] = _record_line({"journal": "gridtune", "schema": schema})[:-1]
         of_header = len(bad)
         header = _parse(lines, path, note)[2]
         named = header.get("segments", [])
-        sound = list(filter(is_sound, named))
+        # A faulty line may be the header that names them.
+        there = [file.name for file in Journal.segment_files(path)] if bad else []
+        sound = [name for name in dict.fromkeys([*named, *there]) if is_sound(name)]
         if sound != named:
-            lines.append(_record_line({**header, "segments": sound})[:-1])
+            lines.append(_record_line({**header, "schema": _JOURNAL_SCHEMA, "segments": sound})[:-1])
         if faults:
             with AppendOnlyFile(aside) as file:
                 file.append(b"".join(line + b"\n" for line in bad))
@@ -507,15 +507,14 @@ class Journal:
             self._mirror(content)
 
     def _open(self) -> None:
-        """Open the file of lines, and give the one up that it has replaced."""
-        file = AppendOnlyFile(self.path, self._on_full)
-        if not _lock(file, self.path):
-            # Somebody has removed the lock file of a sweep that runs.
-            file.close()
-            raise _refusal("another process", self.path)
+        """Open the file of lines, and close the one that it has replaced."""
         if self._stale:
             self._file.close()
-        self._file, self._stale = file, False
+        self._file, self._stale = AppendOnlyFile(self.path, self._on_full), False
+        if not _lock(self._file, self.path):
+            # Somebody has removed the lock file of a sweep that runs.
+            self._file.close()
+            raise _refusal("another process", self.path)
 
     def _fold(self) -> None:
         """Make segments of the results in lines since the journal was opened; other lines stay.
