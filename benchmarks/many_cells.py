@@ -6,8 +6,8 @@
 
 Cells are made up: configurations on 50 seeds each under ten loads, with 15 metrics, most of full precision.
 Each step is a process of its own. *Writing* appends results to a journal as a driver does, 50 at a time, and
-writes `results.parquet`; *resuming* opens the journal; *table* is `gridtune report` up to the rankings. Memory
-is the process's highest. `--rank` times `rank` of so many configurations on ten replicates.
+writes `results.parquet`; *resuming* opens the journal; *table* is `gridtune report` up to the rankings.
+Memory is the process's highest. `--rank` times `rank` of so many configurations on ten replicates.
 """
 
 from __future__ import annotations
@@ -167,11 +167,11 @@ def measured(count: int) -> list[str]:
             ]
             spent = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             row.append("{:.1f} s ({:.1f} CPU), {:,.0f} MB".format(*spent))
-        sizes = {"journal": 0, "results": 0}
-        for path in Path(name).iterdir():
-            if path.stem in sizes:
-                sizes[path.stem] += path.stat().st_size
-        return row + [f"{size / 1e6:,.1f}" for size in sizes.values()]
+        folder = Path(name)
+        journal = [folder / "journal.jsonl", *(folder / "journal").glob("*")]
+        for files in (journal, [folder / "results.parquet"]):
+            row.append(f"{sum(file.stat().st_size for file in files) / 1e6:,.1f}")
+        return row
 
 
 def rank_seconds(configurations: int) -> float:
