@@ -101,6 +101,22 @@ def test_a_later_result_counts_and_proposals_stay(tmp_path: Path) -> None:
     assert path.read_bytes().count(b'{"cell_id"') == 5
 
 
+def test_a_segment_is_later_than_the_lines_that_were_there(tmp_path: Path) -> None:
+    path, results = tmp_path / "journal.jsonl", made_up(20)
+    failed = replace(results[9], state="failed", metrics={}, error="it broke")
+    append(path, [*results[:9], failed])
+    again = [results[9], *results[10:19]]
+    append(path, again)
+    assert b"it broke" in path.read_bytes()
+    assert list(read_journal(path).values()) == results[:19]
+    # What is left of lines becomes a segment when there are enough of them.
+    append(path, results[19:])
+    append(path, [failed])
+    with Journal(path) as journal:
+        journal.append([results[0]] * 2)
+    assert read_journal(path) == {one.cell_id: one for one in [*results[:9], failed, *results[10:]]}
+
+
 def test_a_long_journal_of_lines_becomes_segments_when_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +190,8 @@ def test_an_altered_segment_is_found_and_its_cells_run_again(tmp_path: Path, mis
     assert [words in fault and segment.name in fault for fault in faults] == [True]
     left = read_journal(path)
     assert list(left.values()) == [*results[:9], *results[18:]]
+    # The journal of another process that had it open meanwhile.
+    append(path, results[:3])
     assert segment.with_suffix(".faulty").exists() is not missing
     append(path, results[9:18])
     assert {one.cell_id for one in read_journal(path).values()} == {one.cell_id for one in results}

@@ -16,7 +16,6 @@ journal cuts off.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import fcntl
 import gc
@@ -243,7 +242,7 @@ def read_proposals(path: Path) -> list[Mapping[str, Any]]:
 def _read(
     path: Path,
 ) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any], int, dict[str, CellResult]]:
-    """Return results, proposals, the last header, how many bytes are whole lines, and the lines' results."""
+    """Return results, proposals, the header, the length of whole lines, and results of cells in lines."""
     if not path.exists():
         return {}, [], {}, 0, {}
     content = path.read_bytes()
@@ -252,13 +251,8 @@ def _read(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        last, proposals, header = _parse(content[:sound].split(b"\n")[:-1], path)
-        results: dict[str, CellResult] = {}
-        shared: dict[bytes, Any] = {}
-        for name in header.get("segments", ()):
-            segment = _Segment.read(path.parent / SEGMENTS / name, shared)
-            results.update((result.cell_id, result) for result in segment)
-        return results | last, proposals, header, sound, last
+        results, proposals, header, last = _parse(content[:sound].split(b"\n")[:-1], path)
+        return results, proposals, header, sound, {cell_id: results[cell_id] for cell_id in last}
     finally:
         if collecting:
             gc.enable()
@@ -266,9 +260,14 @@ def _read(
 
 def _parse(
     lines: Sequence[bytes], path: Path, faulty: Callable[[SweepError, bytes], None] | None = None
-) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any]]:
-    """Return results, proposals and the last header; `faulty` takes lines that are none, with the error."""
+) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any], Iterable[str]]:
+    """Return results, proposals, what headers say, and the ids in lines.
+
+    `faulty` takes lines that are none, with the error; the error of a segment has no line.
+    """
     results: dict[str, CellResult] = {}
+    shared: dict[bytes, Any] = {}
+    last, read = dict[str, None](), set[str]()
     proposals: list[Mapping[str, Any]] = []
     header: Mapping[str, Any] = {}
     schema = 0
@@ -277,8 +276,19 @@ def _parse(
             record = parse_line(line, checked=schema > 1)
             if number == 1 or (isinstance(record, dict) and "journal" in record):
                 schema, header = _schema(record, path, number), {**header, **record}
+                # What a header adds is later than the lines before it.
+                for name in (name for name in header.get("segments", ()) if name not in read):
+                    read.add(name)
+                    try:
+                        found = _Segment.read(path.parent / SEGMENTS / name, shared)
+                        results.update((result.cell_id, result) for result in found)
+                    except SweepError as altered:
+                        if faulty is None:
+                            raise
+                        faulty(altered, line)
             elif isinstance(record, CellResult):
                 results[record.cell_id] = record
+                last[record.cell_id] = None
             elif _PROPOSAL in record:
                 proposals.append(record[_PROPOSAL])
             else:
@@ -288,7 +298,7 @@ def _parse(
             if faulty is None:
                 raise error from None
             faulty(error, line)
-    return results, proposals, header
+    return results, proposals, header, last
 
 
 def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> SweepError:
@@ -333,20 +343,18 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
     faults: list[str] = []
     bad: list[bytes] = []
 
-    def note(error: SweepError, line: bytes) -> None:
-        faults.append(f"line {error.line}: {error.message}")
-        bad.append(line)
+    lost: list[str] = []
 
-    def is_sound(name: str) -> bool:
-        segment = path.parent / SEGMENTS / name
-        try:
-            collections.deque(_Segment.read(segment, {}), maxlen=0)
-        except SweepError as error:
-            faults.append(f"{SEGMENTS}/{name}: {error.message}")
-            if segment.exists():
-                segment.replace(segment.with_suffix(".faulty"))
-            return False
-        return True
+    def note(error: SweepError, line: bytes) -> None:
+        if error.line is not None:
+            faults.append(f"line {error.line}: {error.message}")
+            bad.append(line)
+            return
+        segment = Path(str(error.path))
+        faults.append(f"{SEGMENTS}/{segment.name}: {error.message}")
+        lost.append(segment.name)
+        if segment.exists():
+            segment.replace(segment.with_suffix(".faulty"))
 
     with _locked(path.with_suffix(".lock")):
         content = path.read_bytes()
@@ -359,12 +367,15 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
             lines[0] = _record_line({"journal": "gridtune", "schema": schema})[:-1]
         of_header = len(bad)
         header = _parse(lines, path, note)[2]
-        named = header.get("segments", [])
-        # A faulty line may be the header that names them.
+        for place, line in enumerate(lines):
+            if line.startswith(b'{"journal"') and line not in bad:
+                record = parse_line(line, checked=False)
+                left = [name for name in record.get("segments", ()) if name not in lost]
+                lines[place] = _record_line({**record, "segments": left} if lost else record)[:-1]
+        # A faulty line may be the header that names segments.
         there = [file.name for file in Journal.segment_files(path)] if bad else []
-        sound = [name for name in dict.fromkeys([*named, *there]) if is_sound(name)]
-        if sound != named:
-            lines.append(_record_line({**header, "schema": _JOURNAL_SCHEMA, "segments": sound})[:-1])
+        if there:
+            lines.append(_record_line({**header, "schema": _JOURNAL_SCHEMA, "segments": there})[:-1])
         if faults:
             with AppendOnlyFile(aside) as file:
                 file.append(b"".join(line + b"\n" for line in bad))
