@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -95,6 +95,7 @@ def new_world(
         "users": len(users),
         "assocs": len(tree.users),
         "jobs": jobs,
+        "heterogeneous": len({request.component_of for request in requests} - {0}),
     }
     rules = rules_of(cluster, phases, sizes)
     of_node = {
@@ -182,7 +183,7 @@ def new_world(
         slots=_table(TimeSlices, room, row=np.arange(room), nodes=bits.empty(room)),
         forms=_forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
         searches=_searches(int(records.search.max(initial=-1)) + 1, count),
-        plans=Plans(start=_full(jobs, -1), nodes=bits.empty(jobs)),
+        plans=_plans(cluster, requests, bits),
         scratch=_table(
             Scratch,
             count,
@@ -202,6 +203,23 @@ def new_world(
         factor=tree.factors(nothing := np.zeros(len(tree.users)), cluster.priorities, nothing),
         state=_state(cluster, phases, begin),
         rules=rules,
+    )
+
+
+def _plans(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits) -> Plans:
+    parts = Counter(request.component_of for request in requests if request.component_of)
+    numbers = {number: place for place, number in enumerate(parts)}
+    return _table(
+        Plans,
+        len(requests),
+        start=_full(len(requests), -1),
+        nodes=bits.empty(len(requests)),
+        whole=_column(numbers.get(request.component_of, -1) for request in requests),
+        parts=_column(parts.values()),
+        places=bits.empty(len(requests) if parts else 0),
+        latest=_full(len(parts) * len(cluster.partitions)),
+        rank=_full(len(parts) * len(cluster.partitions)),
+        used=bits.empty(1),
     )
 
 
@@ -495,7 +513,7 @@ def _records(
             counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
-        apart = request.contiguous or request.node_list or request.exclude
+        apart = request.contiguous or request.node_list or request.exclude or request.component_of
         if counted.steady >= 0 and not (apart or request.spread or request.switches or request.memory < 0):
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
