@@ -136,9 +136,8 @@ def compared(text: str, choices: Path | None) -> Comparison:
     if choice.left_out:
         print(f"{label}: not tried: {', '.join(choice.left_out)}")
     # Also where the rest does not confirm it, and `choose` keeps the baseline.
-    chosen = {
-        name: value for name, value in row_parameters(choice.chosen.row or {}).items() if value is not None
-    }
+    row = row_parameters(choice.chosen.row or {})
+    chosen = {name: row[name] for name in ("order", "backfill", "guard") if row.get(name) is not None}
     return Comparison(label, log.take(slice(choice.jobs[0], None)), chosen)
 
 

@@ -32,11 +32,15 @@ _SHORT = 5
 _LISTED = 24
 
 
+#: The entry points of all that is installed: reading them anew for each group takes longer than a replay.
+_installed = cache(entry_points)
+
+
 @cache
 def _announced(group: str) -> tuple[EntryPoint, ...]:
     """Return what is announced; an editable installation of gridtune may still announce what is gone."""
     points = []
-    for point in entry_points(group=group):
+    for point in _installed().select(group=group):
         place = Path(__file__).parents[1].joinpath(*point.module.split("."))
         if not is_ours(point.module) or place.with_suffix(".py").is_file() or place.is_dir():
             points.append(point)

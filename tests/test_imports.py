@@ -18,8 +18,8 @@ LONGEST_MODULE = 700
 
 
 def modules_loaded_by(code: str) -> set[str]:
-    """Return the top-level modules that a fresh interpreter has loaded after running some code."""
-    report = "\nimport sys, json\nprint(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    """Return the modules that a fresh interpreter has loaded after running some code."""
+    report = "\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -42,6 +42,18 @@ def test_simulating_loads_neither_ray_nor_mlflow() -> None:
         "import gridtune; gridtune.simulate; gridtune.read_workload; gridtune.evaluate"
     )
     assert not loaded & {"ray", "torch", "mlflow", "optuna", "matplotlib"}
+
+
+def test_a_replay_by_kept_machine_code_loads_no_compiler() -> None:
+    command = "from gridtune.cli.main import main"
+    play = f"{command}\ntry: main(['simulate', 'quickstart'])\nexcept SystemExit: pass"
+    modules_loaded_by(play)
+    assert not modules_loaded_by(play) & {"numba.np.arraymath", "scipy.linalg", "pandas"}
+
+
+def test_commands_for_slurm_load_no_figures_and_no_statistics() -> None:
+    loaded = modules_loaded_by("import gridtune.cli.slurm")
+    assert not loaded & {"ray", "torch", "mlflow", "optuna", "matplotlib", "scipy.stats", "pandas"}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

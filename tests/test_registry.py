@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
     def make(source: str, *points: tuple[str, str], **options: Any) -> Registry[str]:
         (tmp_path / f"{MODULE}.py").write_text(source)
-        # What a group announces is read once for a process: each test has its own.
+        # What is installed is read once for a process: here anew, and each test has its own group.
+        monkeypatch.setattr(registry, "_installed", entry_points)
         group = f"test.colours.{tmp_path.name}"
         information = tmp_path / "colours-1.0.dist-info"
         information.mkdir()

@@ -21,7 +21,6 @@ from gridtune.batch.policies import (
     Backfilling,
     Policy,
     QueueOrder,
-    backfilling_name,
     get_backfilling,
     get_queue_order,
 )
@@ -242,7 +241,7 @@ def simulate(
         run, estimates = run[index], estimates[index]
     settings: dict[str, Any] = {
         "order": policy.queue.label,
-        "backfill": backfilling_name(backfill) if isinstance(backfill, str) else policy.rule.kind,
+        "backfill": backfill if isinstance(backfill, str) else policy.rule.kind,
         "fill_order": None if policy.fill is None else policy.fill.label,
         "walltime": walltime,
         "noise": noise,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
 import tempfile
 import time
@@ -15,14 +14,13 @@ from importlib import metadata
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
-from urllib.request import urlopen
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import command
 from gridtune.cli.tables import print_json
-from gridtune.errors import GridtuneError, without_secrets
+from gridtune.errors import GridtuneError
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 #: What a check finds: its level, its message, and advice or "". "warn": it works, but something is missing or
@@ -31,13 +29,12 @@ _Findings = Iterator[tuple[Literal["ok", "warn", "fail"], str, str]]
 
 
 @command()
-def doctor(
-    *, full: bool = False, kernels: bool = False, tracking_uri: str | None = None, as_json: bool = False
-) -> None:
+def doctor(*, full: bool = False, kernels: bool = False, as_json: bool = False) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
-    Looked at are Python, plug-ins, disks, the cache of compiled kernels, Ray and the tracking store. `pip
-    check` looks at packages, `gridtune traces list` at logs. The exit code is 1 if anything fails.
+    Looked at are Python, plug-ins, the cache of compiled kernels and Ray. `pip check` looks at packages,
+    `gridtune traces list` at logs, `gridtune ui` at the tracking store; a sweep refuses a full disk. The exit
+    code is 1 if anything fails.
 
     \b
     Examples:
@@ -57,10 +54,8 @@ def doctor(
     checks: dict[str, Callable[[], _Findings]] = {
         "Python": _python,
         "plug-ins": _plug_ins,
-        "disk": _disk,
         "kernels": lambda: _kernels(kernels),
         "Ray": lambda: _ray(full),
-        "tracking": lambda: _tracking(tracking_uri),
     }
     if kernels:
         checks = {"kernels": checks["kernels"]}
@@ -137,22 +132,6 @@ def _plug_ins() -> _Findings:
             yield "fail", text, f"mend or uninstall {package}; it is {point.value}"
     others = f"; {optional} are of the extra `agents`" if optional else ""
     yield "ok", f"{good} of {len(points)} imported, in {len(groups)} groups{others}", ""
-
-
-def _disk() -> _Findings:
-    from gridtune.sweep.journal.disk import check_writable
-    from gridtune.sweep.journal.journal import RESULTS
-
-    check_writable(RESULTS)
-    for name, folder in (("results", RESULTS), ("temporary files", Path(tempfile.gettempdir()))):
-        there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
-        free = shutil.disk_usage(there).free
-        text = f"{_size(free)} free for {name} ({folder})"
-        if free < 2 * 2**30:  # tight
-            level: Literal["warn", "fail"] = "fail" if free < 50 * 2**20 else "warn"
-            yield level, text, "make room, or use a folder on another disk"
-        else:
-            yield "ok", text, ""
 
 
 def _kernels(make: bool) -> _Findings:
@@ -239,33 +218,6 @@ def _ray(full: bool) -> _Findings:
     seconds = time.perf_counter() - began
     text = f"{version} started, ran a task in process {number} and ended, in {seconds:.0f} s"
     yield "ok", f"{text}; {workers} worker", ""
-
-
-def _tracking(uri: str | None) -> _Findings:
-    from gridtune.sweep.journal.disk import check_writable
-    from gridtune.tracking.store import database_path, is_store, tracking_uri
-
-    resolved = tracking_uri(uri)
-    shown, database = without_secrets(resolved), database_path(resolved)
-    if resolved.startswith(("http://", "https://")):
-        try:
-            with urlopen(f"{resolved.rstrip('/')}/health", timeout=5) as answer:
-                yield "ok", without_secrets(f"{resolved} answers ({answer.status})"), ""
-        except (OSError, ValueError) as fault:
-            hint = "sweeps run without it, and `gridtune report FOLDER --track` sends them later"
-            yield "warn", without_secrets(f"{resolved} does not answer: {fault}"), hint
-    elif database is None:
-        yield "ok", f"{shown}: not tried", ""
-    elif not database.exists():
-        check_writable(database.parent)
-        yield "ok", f"{resolved}: will be made by the first sweep", ""
-    elif not is_store(database):
-        hint = "move it away, or give another store with --tracking-uri or MLFLOW_TRACKING_URI"
-        yield "fail", f"{database} is not a tracking store", hint
-    elif not os.access(database, os.W_OK):
-        yield "fail", f"{database} cannot be written", "change its permissions"
-    else:
-        yield "ok", f"{resolved}, {_size(database.stat().st_size)}", ""
 
 
 def _size(size: int) -> str:

@@ -349,7 +349,6 @@ _DECLARED = {
     "timezone": _Declared("The zone of a log's times, such as Europe/Berlin; by default UTC."),
     "processors_per_job": _Declared("Size of every job of a log that has no sizes."),
     "cluster": _Declared("The cluster to read, of several in one log."),
-    "accounts": _Declared(kind=_FILE),
     "slurm_conf": _Declared(kind=_FILE),
     "gres_conf": _Declared(kind=_FILE),
     "every": _Declared("Print every row, not only the first 30.", spelled="--all"),

@@ -152,8 +152,6 @@ def _export(
     from gridtune.study.stored import read_sweep
 
     check_new(out, force=force)
-    if out is not None and out.suffix == ".db":
-        raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
     form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(read_sweep(folder), workload=workload, rank=rank, objective=objective)
     if form == "yaml":
@@ -402,7 +400,6 @@ def _rerun(
     cell: str,
     folder: str | Path | None = None,
     *,
-    tracking_uri: str | None = None,
     out: Path | None = None,
     add_metric: Sequence[str] = (),
     plugin: Sequence[Path] = (),
@@ -411,9 +408,7 @@ def _rerun(
     """Run a cell of a sweep again, and say whether every metric is the same number, to the last bit.
 
     CELL is a cell's id, or a beginning of it that fits no other; the column `cell_id` of results.csv has
-    them. It is looked for in FOLDER (or at a URL), or in all sweeps in results/. CELL may also be the id of a
-    configuration's run in MLflow, whose cells are then all run again: that works on any machine that has
-    the log.
+    them. It is looked for in FOLDER (or at a URL), or in all sweeps in results/.
 
     With --add-metric, CELL is a sweep's folder: its cells are run again and get the metric, under the ids
     and with the values that they have. After a kill the same command goes on.
@@ -426,19 +421,17 @@ def _rerun(
       gridtune results rerun results/quickstart --add-metric stretch_p99
       gridtune results rerun results/quickstart --add-metric night_wait --plugin night.py
       gridtune results rerun 3f9c02 --out schedule.parquet
-      gridtune results rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
 
     Parameters
     ----------
     out
-        Write the cell's tables (its schedule) as Parquet: FILE.parquet or a folder; with several cells a
-        folder with one for each.
+        Write the cell's tables (its schedule) as Parquet: FILE.parquet or a folder.
     add_metric
         Add a metric to all cells of the sweep in the folder CELL.
     plugin
         With --add-metric: a Python file that defines the metric.
     """
-    from gridtune.study.stored import add_metrics, find_cells, rerun_cells
+    from gridtune.study.stored import add_metrics, find_cell, rerun_cells
     from gridtune.sweep.journal.journal import sweep_folders
 
     if plugin and not add_metric:
@@ -451,18 +444,15 @@ def _rerun(
     if out is not None:
         check_out(out)
     folders: list[str | Path] = [folder] if folder is not None else [*sweep_folders()]
-    facts, results = find_cells(cell, folders, tracking_uri=tracking_uri)
-    cells = []
-    for again in rerun_cells(facts, results, tables=out is not None):
-        cells.append(again)
-        if not as_json:
-            _print_again(again)
-        if out is not None and again.tables:
-            write_tables(again.tables, out if len(results) == 1 else out / again.before.cell_id)
-    identical = all(again.identical for again in cells)
+    facts, result = find_cell(cell, folders)
+    (again,) = rerun_cells(facts, [result], tables=out is not None)
     if as_json:
-        print_json({"identical": identical, "cells": [again.as_dict() for again in cells]})
-    if not identical:
+        print_json({"identical": again.identical, "cells": [again.as_dict()]})
+    else:
+        _print_again(again)
+    if out is not None and again.tables:
+        write_tables(again.tables, out)
+    if not again.identical:
         sys.exit(EXIT_FAILED_CELLS)
 
 

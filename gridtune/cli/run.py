@@ -382,7 +382,6 @@ def train(
     seeds: int | None = None,
     device: Literal["cpu", "cuda"] | None = None,
     out: Path | None = None,
-    resume: str | None = None,
     address: str | None = None,
     tracking: bool = True,
     tracking_uri: str | None = None,
@@ -416,8 +415,6 @@ def train(
         Device of the network; by default cpu.
     out
         Folder of the training, which the same command resumes; by default results/train-SYSTEM.
-    resume
-        Continue the training of this MLflow run from its last checkpoint.
     """
     from gridtune.core.user_code.plugins import load_plugins
     from gridtune.errors import require_module
@@ -438,7 +435,6 @@ def train(
         directory=out or Path("results") / f"train-{training.name.replace('/', '-')}",
         seeds=(seed,) if seeds is None else range(seeds),
         seconds=seconds,
-        resume=resume,
         address=address,
         tracking=tracking,
         tracking_uri=tracking_uri,

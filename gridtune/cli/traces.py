@@ -262,7 +262,6 @@ def _import(
     requested: bool = False,
     slurm_conf: Path | None = None,
     gres_conf: Path | None = None,
-    accounts: Path | None = None,
     anonymise: bool = False,
     unread: bool = False,
     force: bool = False,
@@ -289,8 +288,6 @@ def _import(
         The slurm.conf of the machine: gives its size and that of each partition.
     gres_conf
         The gres.conf of the machine, for the GPUs of its nodes; by default that beside slurm.conf.
-    accounts
-        Output of `sacctmgr dump`: accounts, users and shares are kept in TARGET's header.
     anonymise
         Remove names of users and groups.
     unread
@@ -310,7 +307,6 @@ def _import(
         workload = _with_machine(workload, slurm_conf, gres_conf)
         if processors is not None:
             workload = replace(workload, machine_processors=processors)
-        workload = _with_accounts(workload, accounts)
         if anonymise:
             workload = anonymised(workload)
         write_workload(workload, target)
@@ -342,20 +338,6 @@ def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path |
     return replace(workload, machine_processors=machine.size(machine.nodes, unit) or None, header=header)
 
 
-def _with_accounts(workload: Workload, path: Path | None) -> Workload:
-    """Return the log with the tree of accounts in its header."""
-    from gridtune.workload.slurm import read_slurm_accounts
-
-    if path is None:
-        return workload
-    accounts = read_slurm_accounts(path)
-    unknown = sorted(set(workload.names.get("account", {}).values()) - accounts.parent_of.keys() - {"root"})
-    if unknown:
-        shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
-        warnings.warn(f"{path.name} does not name {len(unknown)} accounts of jobs: {shown}", stacklevel=2)
-    return replace(workload, header={**workload.header, "Accounts": accounts.lines})
-
-
 def _print_report(workload: Workload, target: Path, troubles: list[str], *, unread: bool) -> None:
     """Print the jobs and fields that were read, and notes on all that is missing."""
     from gridtune.workload.formats.accounting import UNREAD
@@ -370,9 +352,6 @@ def _print_report(workload: Workload, target: Path, troubles: list[str], *, unre
         click.echo(f"  {field}: {len(names)} ({shown})")
     if gpus := workload.header.get("GPUs"):
         click.echo(f"  GPUs: {', '.join(gpus)}")
-    if lines := workload.header.get("Accounts"):
-        users = sum(line.startswith("user ") for line in lines)
-        click.echo(f"  shares: {len(lines) - users} accounts, {users} users")
     for note in workload.header.get("Import", ()):
         click.echo(f"  note: {note}")
     for name in workload.header.get(UNREAD, ()) if unread else ():

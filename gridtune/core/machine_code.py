@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 
 import llvmlite
 import numba
+import numba.cpython.hashing  # registers addresses that machine code may refer to
 import numpy as np
 from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba import config
@@ -39,6 +40,7 @@ from numba.core.caching import CacheImpl, FunctionCache, IndexDataCacheFile, Use
 from numba.core.codegen import JITCPUCodegen
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
 
 import gridtune
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
@@ -220,7 +222,12 @@ class KernelCache(FunctionCache):
                     return place
         return folder
 
-    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the machine code for types of arguments, or None.
+
+        The compiler, which numba's own method loads first, takes longer than all kernels of a replay.
+        """
+        rtsys.initialize(target_context)
         key = self._index_key(sig, target_context.codegen())
         for file in self._files:
             with suppress(ImportError):  # a function that came by value may lack its module here

@@ -42,7 +42,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class RenamedMetric:
-    """Name of today for a metric of older results.
+    """Name of today for an older name of a metric.
 
     Attributes
     ----------

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Okabe and Ito's palette (Color Universal Design, 2008) without its yellow, which fades on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -26,7 +24,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 BETTER, WORSE, UNSURE, BASELINE = "#0072B2", "#D55E00", "#8A8A8A", "#000000"
 
 _SOFT = "#666666"
-_RC = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 
 @contextmanager
@@ -35,9 +33,14 @@ def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Itera
 
     pyplot is not touched: its figures live until they are closed, and it wants the main thread.
     """
+    import matplotlib as mpl  # noqa: PLC0415 (heavy, and only needed here)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
+
     # Room for labels around each panel (inches) and between panels (a share).
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.03)
-    with mpl.rc_context(_RC):
+    with mpl.rc_context(mpl.rc_params_from_file(_STYLE, use_default_template=False)):
         drawing = Figure(figsize=(width, height), layout=layout)
         FigureCanvasAgg(drawing)
         yield drawing, drawing.subplots(rows, **subplots)

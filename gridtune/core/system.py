@@ -186,9 +186,7 @@ class System(ABC):
     metrics
         Every metric by name: its unit, the direction that is better, its formula and where that comes from.
     renamed_metrics
-        Old names of metrics to what they are now: older journals are read by it.
-    renamed_values
-        Versions to parameters to old values and what they are now: results of that version are read by it.
+        Old names of metrics to what they are now, for messages.
     value_warnings
         Parameters to values to what a reader of results with that value must know: notes below a ranking.
     watched_metrics
@@ -214,7 +212,6 @@ class System(ABC):
     Parameters: ClassVar[type[SystemParameters]]
     metrics: ClassVar[Mapping[str, Measure]]
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
-    renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[Any, Any]]]] = {}
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
@@ -360,23 +357,10 @@ class System(ABC):
         return []
 
 
-#: Under its old name a method would never be called.
-_RENAMED_METHODS = {
-    "code": "file_checksums",
-    "decided": "values_from_log",
-    "models": "modelled_features",
-    "needs": "resources",
-    "starter": "suggest_space",
-}
-
-
 def _instance(loaded: Any) -> System:
     system = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(system, System):
         raise SweepError(f"{loaded!r} is no system: it does not derive from gridtune.System")
-    for old, new in _RENAMED_METHODS.items():
-        if hasattr(system, old):
-            raise SweepError(f"{type(system).__name__}.{old} is called {new} now", hint="rename the method")
     return system
 
 

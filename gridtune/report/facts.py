@@ -31,11 +31,10 @@ from gridtune.report.rankings.ranking import LEVEL
 from gridtune.statistics.sample_size import fewest_replicates
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
-from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
-from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space
-from gridtune.sweep.space.strategies import Halving, Strategy
+from gridtune.sweep.space.schema import Replicates
+from gridtune.sweep.space.strategies import Strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -240,30 +239,6 @@ class SweepFacts:
         """True for a sweep of an earlier gridtune with the strategy `race`."""
         return "race" in (self.space.get("strategy") or {})
 
-    def parsed_space(self) -> SearchSpace:
-        """Return the search space; that of a strategy which was removed by one with the same cells.
-
-        Raises
-        ------
-        SpaceError
-            If an earlier gridtune wrote it and today's refuses it.
-        """
-        content = dict(self.space)
-        if "windows" in content.get("replicates", {}):
-            # An earlier gridtune held none back.
-            content["replicates"] = {"held_back": 0, **content["replicates"]}
-        if self.is_race:
-            options = content["strategy"]["race"] or {}
-            drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
-            content["strategy"] = drawn or "grid"
-        for removed in {"hyperband", "median"} & (self.space.get("strategy") or {}).keys():
-            options = content["strategy"][removed]
-            known = {name: value for name, value in options.items() if name in Halving.model_fields}
-            content["strategy"] = {"asha": known}
-        return parse_space(
-            content, path=None if self.base_folder is None else self.base_folder / "space.yaml"
-        )
-
     @classmethod
     def read(cls, directory: Path) -> Self:
         """Return the facts kept in a sweep's folder.
@@ -283,23 +258,6 @@ class SweepFacts:
         """Keep the facts in a sweep's folder; the file is never there by half."""
         directory.mkdir(parents=True, exist_ok=True)
         return write_json({"schema": _SCHEMA, **asdict(self)}, directory / FACTS_FILE, indent=2)
-
-    def renamed(self, renaming: Renaming) -> Self:
-        """Return the facts of an older sweep with the names and units of today."""
-        objectives = []
-        for objective in self.objectives:
-            name = renaming.metric(objective.metric).name
-            if name != objective.metric:
-                unit = _unit(get_system(self.system).metrics[name].unit)
-                objectives.append(replace(objective, metric=name, unit=unit))
-            else:
-                objectives.append(objective)
-        return replace(
-            self,
-            objectives=tuple(objectives),
-            baseline=renaming.parameters(self.baseline, self.system_version),
-            dimensions=tuple(map(renaming.parameter, self.dimensions)),
-        )
 
     def for_report(
         self,

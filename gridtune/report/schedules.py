@@ -86,7 +86,7 @@ class ReportMaterial:
     order
         Ids of the configurations in the order they were tried, for an adaptive strategy; else empty.
     notes
-        Further notes for the reader: names that changed, cells of an earlier space.
+        Further notes for the reader: code that changed, cells of an earlier space.
     """
 
     summary: Summary
@@ -185,8 +185,6 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
         return []
     index = json.loads(path.read_text(encoding="utf-8"))
     for entry in index:
-        # An earlier gridtune could also keep those of the next best configurations.
-        entry.pop("others", None)
         entry["tables"] = {key: directory / name for key, name in entry["tables"].items()}
         entry["figure"] = directory / entry["figure"]
     return [ScheduleFiles(**entry) for entry in index]

@@ -91,7 +91,6 @@ def report_study(
         files=[],
         report=folder / other if other else None,
         earlier=len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
-        renaming=sweep.renaming.message,
         other_code=other_code,
     )
     show(study)

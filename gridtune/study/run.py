@@ -266,7 +266,7 @@ def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[Sch
     """Write the tables and the page of a sweep; return the study and its schedules."""
     folder = sweep.path.parent
     schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
-    found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
+    found = {name: getattr(sweep, name) for name in ("earlier", "other_code")}
     study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found, sweep=sweep)
     return write_study(study, schedules), schedules
 

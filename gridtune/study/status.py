@@ -19,8 +19,7 @@ from gridtune.sweep.remote.results import Place, SweepView, place_name, view_swe
 
 #: running: a driver lives, or has had a heartbeat within a minute. finished: every cell has a result and the
 #: driver has ended. interrupted: it was stopped. stopped: it ended with an error. died: it was killed, or
-#: has no heartbeat any more. unknown: it is on a host that cannot be seen from here, and has no heartbeat,
-#: being of an earlier gridtune.
+#: has no heartbeat any more. unknown: it is on a host that cannot be seen from here.
 SweepState = Literal["running", "finished", "interrupted", "stopped", "died", "unknown"]
 
 

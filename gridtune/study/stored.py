@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.core.system import SYSTEMS, System, get_system
@@ -24,7 +21,6 @@ from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
 from gridtune.sweep.journal.results import (
-    Renaming,
     find_other_code,
     read_table,
     results_of,
@@ -33,12 +29,12 @@ from gridtune.sweep.journal.results import (
 )
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
-from gridtune.sweep.space.plan import PlannedSpace, Workloads
+from gridtune.sweep.space.plan import Workloads
 
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """A sweep as it lies in its folder, under the names that metrics and parameters have now.
+    """A sweep as it lies in its folder.
 
     Attributes
     ----------
@@ -54,8 +50,6 @@ class StoredSweep:
         One row per cell, as `gridtune.sweep.results_table` makes it.
     journal
         Every result of the journal by cell id; empty where there is none.
-    renaming
-        The old names that were met.
     """
 
     directory: Path
@@ -64,33 +58,11 @@ class StoredSweep:
     system: System | None
     table: pa.Table
     journal: Mapping[str, CellResult]
-    renaming: Renaming
 
     @cached_property
     def results(self) -> list[CellResult]:
         """The results of the table's cells that the journal has, as the table describes them."""
         return results_of(self.table, self.journal)
-
-    def cells_of(self, configuration_id: str) -> list[Cell]:
-        """Return the cells of one of the table's configurations, planned again from the search space.
-
-        It needs no journal: the parameters that a replicate adds (its window) are not in the table.
-
-        Raises
-        ------
-        GridtuneError
-            If the space cannot be planned here: a trace or a plug-in is missing, say.
-        """
-        rows = self.table.filter(pc.equal(self.table["configuration_id"], configuration_id))
-        if self.system is None or not rows.num_rows:
-            raise SweepError("the configuration cannot be planned again", path=self.directory)
-        space = self.facts.parsed_space()
-        planner = PlannedSpace(space, self.system, Workloads(self.facts.base_folder))
-        row = rows.slice(0, 1).to_pylist()[0]
-        names = (name for name in space.dimensions if row.get(PARAMETER_PREFIX + name) is not None)
-        cells = planner.cells([{name: row[PARAMETER_PREFIX + name] for name in names}])
-        wanted = set(rows["cell_id"].to_pylist())
-        return [cell for cell in cells if cell.cell_id in wanted]
 
     def parameters_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a row of a ranking, all that the search space set."""
@@ -131,12 +103,9 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
             with contextlib.suppress(GridtuneError):
                 load_plugins([plugin])
         system = get_system(own.system) if own.system in SYSTEMS else None
-        renaming = Renaming(system)
-        table = renaming.table(read_table(path), own.system_version)
-        journal = read_journal(folder / JOURNAL_NAME)
-        renamed = {key: renaming.result(result) for key, result in journal.items()}
         place = str(view.place if view.is_copy else folder.resolve())
-        return StoredSweep(folder, place, own.renamed(renaming), system, table, renamed, renaming)
+        journal = read_journal(folder / JOURNAL_NAME)
+        return StoredSweep(folder, place, own, system, read_table(path), journal)
 
 
 def _table_path(view: SweepView) -> Path:
@@ -154,8 +123,6 @@ def _table_path(view: SweepView) -> Path:
     raise SweepError("no results of a sweep are there", path=path, hint=hint)
 
 
-#: An MLflow run's id; a cell's is shorter.
-_RUN_ID = re.compile(r"[0-9a-f]{32}")
 #: Characters of a cell's id that a prefix needs.
 _SHORTEST_PREFIX = 4
 
@@ -230,27 +197,21 @@ class CellAgain:
         )
 
 
-def find_cells(
-    name: str, places: Sequence[Place], *, tracking_uri: str | None = None
-) -> tuple[SweepFacts, list[CellResult]]:
-    """Return the stored results of the cells that are meant, with the facts of their sweep.
+def find_cell(name: str, places: Sequence[Place]) -> tuple[SweepFacts, CellResult]:
+    """Return the stored result of the cell that is meant, with the facts of its sweep.
 
     Parameters
     ----------
     name
-        A cell's id or its beginning, or the id of the MLflow run of a configuration.
+        A cell's id or its beginning.
     places
-        Sweeps' folders or URLs to look for a cell in.
-    tracking_uri
-        The store of the run.
+        Sweeps' folders or URLs to look in.
 
     Raises
     ------
     GridtuneError
         If there is none, or a beginning fits several cells.
     """
-    if _RUN_ID.fullmatch(name):
-        return _cells_of_run(name, tracking_uri)
     if len(name) < _SHORTEST_PREFIX:
         raise SweepError(f"{name!r} is too short for the beginning of a cell's id", hint="give 4 characters")
     found: dict[str, tuple[Place, CellResult]] = {}
@@ -269,33 +230,13 @@ def find_cells(
     place, result = next(iter(found.values()))
     with view_sweep(place, FACTS_FILE) as view:
         facts = SweepFacts.read(view.folder)
-    return facts, [Renaming(_loaded_system(facts)).result(result)]
+    return facts, result
 
 
 def _loaded_system(facts: SweepFacts) -> System:
     """Return the system of a sweep, with its plug-ins loaded."""
     load_plugins(facts.plugins)
     return get_system(facts.system)
-
-
-def _cells_of_run(run_id: str, uri: str | None) -> tuple[SweepFacts, list[CellResult]]:
-    """Return a configuration's results from the table of cells, with the parameters that it has not."""
-    from gridtune.tracking.checkpoints import fetch_sweep  # noqa: PLC0415
-
-    with tempfile.TemporaryDirectory() as folder:
-        configuration = fetch_sweep(run_id, [FACTS_FILE, RESULTS_NAME], Path(folder), uri=uri)
-        sweep = read_sweep(folder)
-    cells = {cell.cell_id: cell for cell in sweep.cells_of(configuration)}
-    results = []
-    for row in sweep.table.filter(pc.equal(sweep.table["configuration_id"], configuration)).to_pylist():
-        if row["cell_id"] not in cells:
-            hint = "its trace, its plug-in or the version of its system differs here"
-            raise SweepError(f"the cell {row['cell_id']} is another one on this machine", hint=hint)
-        values = {key.removeprefix("metric."): row[key] for key in row if key.startswith("metric.")}
-        metrics = {key: value for key, value in values.items() if value is not None}
-        cell = cells[row["cell_id"]]
-        results.append(CellResult.of(cell, row["state"], metrics=metrics, error=row["error"]))
-    return sweep.facts, results
 
 
 def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: bool) -> Iterator[CellAgain]:

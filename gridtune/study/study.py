@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gridtune.core.style import Picture
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gridtune.core.cells import CellResult
-    from gridtune.core.style import Picture
     from gridtune.tracking.tracked import TrackedRun
 
 #: Workloads whose best the short text names; rows that a notebook shows.
@@ -69,8 +69,6 @@ class Study:
         The report as one HTML page; None if it was not written.
     earlier
         Cells in the journal that the space no longer has.
-    renaming
-        A remark on old names in the journal; None if there are none.
     other_code
         Results of the same cells by other code in the journal; None if there are none.
     report_error
@@ -88,7 +86,6 @@ class Study:
     report: Path | None = None
     page: Path | None = None
     earlier: int = 0
-    renaming: str | None = None
     other_code: OtherCode | None = None
     report_error: str | None = None
 
@@ -186,7 +183,6 @@ class Study:
         SweepError
             If there is no such figure.
         """
-        from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
         from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
 
         if kind not in _FIGURES:
@@ -216,10 +212,8 @@ class Study:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for readers: names and code that changed, cells of an earlier space."""
-        notes = [] if self.renaming is None else [self.renaming]
-        if self.other_code is not None:
-            notes.append(self.other_code.message)
+        """Notes for readers: code that changed, cells of an earlier space."""
+        notes = [] if self.other_code is None else [self.other_code.message]
         if self.earlier:
             cells = (
                 "cell of an earlier space stays" if self.earlier == 1 else "cells of an earlier space stay"
@@ -293,8 +287,8 @@ class Study:
 
     def print_errors(self) -> None:
         """Print to the standard error what a person must know who asked for no tables."""
-        notes = [self.renaming, None if self.other_code is None else self.other_code.message]
-        lines = [*filter(None, notes), *self.summary.remarks, *self.errors]
+        notes = [] if self.other_code is None else [self.other_code.message]
+        lines = [*notes, *self.summary.remarks, *self.errors]
         if self.tracking is not None and not self.tracking.complete:
             lines.append(self.tracking.message)
         for line in lines:
@@ -329,7 +323,6 @@ class Study:
             "results": str(self.directory / RESULTS_NAME),
             "files": [str(path) for path in self.files],
             "remarks": list(self.summary.remarks),
-            "renaming": self.renaming,
             "other_code": None if self.other_code is None else self.other_code.message,
             "report_error": self.report_error,
         }

@@ -22,7 +22,7 @@ from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, c
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.disk import check_writable, when_there_is_room
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal
-from gridtune.sweep.journal.results import Renaming, find_other_code, results_table, write_table
+from gridtune.sweep.journal.results import find_other_code, results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.shards import Shard, ShardFacts
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
@@ -192,8 +192,7 @@ class _Sweep:
     ) -> None:
         retried = {"failed", "timed_out", "lost"} if retry_failed is True else retry_failed or ()
         self._plan, self._cells, self._journal, self._observers = plan, cells, journal, observers
-        self._renaming = Renaming(plan.system)
-        self._stored = {key: self._renaming.result(result) for key, result in journal.results.items()}
+        self._stored = dict(journal.results)
         self._finished = {key: one for key, one in self._stored.items() if one.state not in retried}
         edited = _edited_since(self._finished.values())
         for key in edited:
@@ -242,10 +241,8 @@ class _Sweep:
         earlier -= 0 if other_code is None else other_code.cells
         table = results_table(results)
         when_there_is_room(lambda: write_table(table, path), path, on_full)
-        seconds, renamed = time.monotonic() - began, self._renaming.message
-        result = SweepResult(
-            self._facts, results, table, path, self._ran, seconds, earlier, renamed, other_code
-        )
+        seconds = time.monotonic() - began
+        result = SweepResult(self._facts, results, table, path, self._ran, seconds, earlier, other_code)
         for observer in self._observers:
             observer.ended(result)
         return result

@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gridtune.errors import PolicyError, TrackingError, without_secrets
 from gridtune.storage import network_reason
-from gridtune.tracking.runs import KEY_TAG
-from gridtune.tracking.store import connect, database_path, is_store, tracking_uri
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
-    from mlflow.tracking import MlflowClient
+from gridtune.tracking.store import connect, tracking_uri
 
 #: The folder of policies among a run's artefacts, and the training's last checkpoint there, packed.
 CHECKPOINTS, CHECKPOINT_ARCHIVE = "checkpoints", "checkpoint.tar.gz"
-#: The tag with the key by which a training's run is found again.
-_TRAINING_TAG = "gridtune.training"
 _URI = re.compile(r"runs:/(?P<run>[0-9a-f]{32})/(?P<path>.+)")
 _RUN = re.compile(r"(?:runs:/)?(?P<run>[0-9a-f]{32})/?")
 
@@ -82,108 +74,26 @@ def _run_file(uri: str, store: str) -> Path:
     TrackingError
         If the URI is not of this form, or the store has no such run or file.
     """
-    parts = _URI.fullmatch(uri)
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    parts, shown = _URI.fullmatch(uri), without_secrets(store)
     if parts is None:
         raise TrackingError(
             f"{uri!r} names no file of a run", hint="give runs:/RUN_ID/PATH, such as checkpoints/best.pt"
         )
-    client = connect(store)
-    _find_run(client, parts["run"], store)
-    return _fetch(client, parts["run"], parts["path"], store)
-
-
-def fetch_training(run: str, uri: str | None = None) -> tuple[str, Path]:
-    """Return the key of a training's run, and its last checkpoint as an archive.
-
-    Parameters
-    ----------
-    run
-        The run's id, or `runs:/ID`.
-    uri
-        The store; by default that of the environment.
-
-    Raises
-    ------
-    TrackingError
-        If there is no such run, or it is not a training's, or it has no checkpoint.
-    """
-    parts, store = _RUN.fullmatch(run), tracking_uri(uri)
-    if parts is None:
-        raise TrackingError(f"{run!r} is no id of a run", hint="copy it from the UI: 32 hexadecimal digits")
-    client = connect(store)
-    tags = _find_run(client, parts["run"], store).data.tags
-    if _TRAINING_TAG not in tags:
-        raise TrackingError(
-            f"the run {parts['run']} is not that of a training", hint="give the id of a `gridtune train`"
-        )
-    archive = _fetch(client, parts["run"], f"{CHECKPOINTS}/{CHECKPOINT_ARCHIVE}", store)
-    return str(tags[_TRAINING_TAG]), archive
-
-
-def fetch_sweep(run_id: str, names: Sequence[str], folder: Path, *, uri: str | None = None) -> str:
-    """Download files of the sweep that a configuration's run belongs to; return the configuration's id.
-
-    Parameters
-    ----------
-    run_id
-        The run of one configuration.
-    names
-        The sweep's files that it needs: its facts and its table of cells.
-    folder
-        Where they go.
-    uri
-        The store; by default that of `MLFLOW_TRACKING_URI`, else `mlflow.db` in the working directory.
-
-    Raises
-    ------
-    TrackingError
-        If there is no such store, run or file, or the run is not a configuration's.
-    """
-    store = tracking_uri(uri)
-    database = database_path(store)
-    if database is not None and not is_store(database):
-        raise TrackingError(
-            "there is no tracking store", path=database, hint="say where it is with --tracking-uri"
-        )
-    client = connect(store)
-    tags = _find_run(client, run_id, store).data.tags
-    if KEY_TAG not in tags or "mlflow.parentRunId" not in tags:
-        raise TrackingError(
-            f"the run {run_id} is not that of a configuration",
-            hint="open its sweep in the UI and take the id of one of the runs below it",
-        )
-    for name in names:
-        _fetch(client, tags["mlflow.parentRunId"], name, store, folder)
-    return str(tags[KEY_TAG])
-
-
-def _find_run(client: MlflowClient, run_id: str, store: str) -> Run:
-    from mlflow.exceptions import MlflowException  # noqa: PLC0415
-
+    client, (run, name) = connect(store), parts.groups()
     try:
-        return client.get_run(run_id)
+        client.get_run(run)
     except MlflowException as fault:
         if fault.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise TrackingError(
-                f"the store {without_secrets(store)} cannot be read: {network_reason(fault)}"
-            ) from None
-        raise TrackingError(
-            f"the store {without_secrets(store)} has no run {run_id}",
-            hint="say by MLFLOW_TRACKING_URI where the store is",
-        ) from None
-
-
-def _fetch(client: MlflowClient, run_id: str, name: str, store: str, folder: Path | None = None) -> Path:
-    """Return a run's file, copied to a folder if one is given; a file on a server is downloaded."""
-    from mlflow.exceptions import MlflowException  # noqa: PLC0415
-
+            raise TrackingError(f"the store {shown} cannot be read: {network_reason(fault)}") from None
+        hint = "say by MLFLOW_TRACKING_URI where the store is"
+        raise TrackingError(f"the store {shown} has no run {run}", hint=hint) from None
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    hint = "files of a sweep are stored when it ends" if folder is not None else None
-    beside, _, _ = name.rpartition("/")
     try:
-        if name not in {file.path for file in client.list_artifacts(run_id, beside or None)}:
-            raise TrackingError(f"the run {run_id} has no file {name!r}", hint=hint)
-        return Path(client.download_artifacts(run_id, name, None if folder is None else str(folder)))
+        if name not in {file.path for file in client.list_artifacts(run, name.rpartition("/")[0] or None)}:
+            raise TrackingError(f"the run {run} has no file {name!r}")
+        return Path(client.download_artifacts(run, name))
     except (MlflowException, OSError) as fault:
-        message = f"{name!r} of the run {run_id} cannot be fetched from {without_secrets(store)}"
-        raise TrackingError(f"{message}: {network_reason(fault)}", hint=hint) from None
+        message = f"{name!r} of the run {run} cannot be fetched from {shown}"
+        raise TrackingError(f"{message}: {network_reason(fault)}") from None

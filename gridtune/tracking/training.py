@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from gridtune.errors import TrackingError
 from gridtune.storage import draft_of
 from gridtune.tracking.checkpoints import CHECKPOINT_ARCHIVE, CHECKPOINTS
 from gridtune.tracking.runs import RootRun, clean_name
@@ -103,40 +102,6 @@ class TrainingTracker:
             packed.add(folder, arcname="")
         self.checkpoint(archive)
 
-    @staticmethod
-    def unpack(archive: Path, key: str, into: str | Path, folder: str) -> None:
-        """Begin a training's folder elsewhere, from what `pack` stored; it goes on in the same run.
-
-        Parameters
-        ----------
-        archive, key
-            The packed folder, and the key of the training's run.
-        into
-            The training's folder. If it is of the same run, it is left as it is.
-        folder
-            The name of the packed folder there.
-
-        Raises
-        ------
-        TrackingError
-            If there is another training.
-        """
-        place, about = Path(into), Path(into) / _KEY_FILE
-        if about.exists() and json.loads(about.read_text(encoding="utf-8"))["training"] == key:
-            return
-        if about.exists() or (place / folder).exists():
-            raise TrackingError("there is another training here", path=place, hint="give another --out")
-        with tarfile.open(archive) as packed:
-            for member in packed:
-                parts = Path(member.name).parts
-                if not (member.isfile() or member.isdir()) or ".." in parts or "/" in parts:
-                    text = f"it holds {member.name!r}, which is no file of a training"
-                    raise TrackingError(text, path=archive, hint="do not use it: gridtune did not write it")
-            # Python before 3.11.4 has no filters.
-            filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-            packed.extractall(place / folder, **filtered)
-        _write_key(about, key)
-
     def close(self, status: str = "FINISHED") -> TrackedRun:
         """End the run and wait until everything is sent.
 
@@ -156,10 +121,6 @@ class TrainingTracker:
         if file.exists():
             return str(json.loads(file.read_text(encoding="utf-8"))["training"])
         key = uuid.uuid4().hex
-        _write_key(file, key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"training": key}) + "\n", encoding="utf-8")
         return key
-
-
-def _write_key(file: Path, key: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"training": key}) + "\n", encoding="utf-8")

@@ -27,7 +27,6 @@ from gridtune.sweep.journal.disk import check_writable
 from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import parse_space
-from gridtune.tracking.checkpoints import fetch_training
 from gridtune.tracking.tracked import TrackedRun
 from gridtune.tracking.training import TrainingTracker
 from gridtune.training.system import (
@@ -144,7 +143,6 @@ def train(
     address: str | None = None,
     tracking: bool = True,
     tracking_uri: str | None = None,
-    resume: str | None = None,
     plugins: Iterable[str | Path] = (),
     watcher: _Watcher | None = None,
 ) -> list[Trained]:
@@ -168,8 +166,6 @@ def train(
         A running Ray cluster to join; by default the one `RAY_ADDRESS` names, else a local one.
     tracking, tracking_uri
         True to track in MLflow, or the store; by default that of the environment, else SQLite.
-    resume
-        The MLflow run of a training of another folder, such as another machine's, to go on with here.
     plugins
         Python files that register what the training needs; they are loaded already.
     watcher
@@ -201,11 +197,6 @@ def train(
         )
         for seed in seeds
     }
-    if resume is not None:
-        if len(folders) > 1:
-            raise SweepError("a run is of one training, so it goes on with one seed", field="resume")
-        key, archive = fetch_training(resume, tracking_uri)
-        TrainingTracker.unpack(archive, key, root, _CHECKPOINT)
     own = {seed: training.seed(replicate_streams(seed, traces)) for seed in seeds}
     for seed, folder in folders.items():
         folder.settle()

@@ -11,11 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.types import BoolArray, IntArray
+from gridtune.types import BoolArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
-
-_HOUR, _DAY = 3600, 86_400
 
 #: Fields whose absence changes what a study can say.
 _FIELDS_TO_MISS = (
@@ -78,8 +76,6 @@ class WorkloadStatistics:
         The machine's size; None where unknown.
     first_submit, last_submit
         ISO 8601 instants on the log's own clock, or None where the source gives no date.
-    clock
-        Name of the time zone of hours and weekdays, or "log" for the log's bare seconds.
     span_seconds
         Last − first submission.
     area_processor_seconds
@@ -100,9 +96,6 @@ class WorkloadStatistics:
         Share of jobs of the user with most of them; NaN without users.
     zero_run_time, wider_than_machine, unsorted
         Numbers of jobs that need a cleaning rule.
-    arrivals_by_hour, arrivals_by_weekday
-        Shares of submissions in hours 0–23 and on Monday–Sunday, by `clock`; weekdays are empty where
-        the source gives no date.
     unknown
         The number of jobs that lack a field, by field; `processors` where a job has neither requested
         nor allocated ones (its work is reckoned with 1, as in simulations).
@@ -118,7 +111,6 @@ class WorkloadStatistics:
     processors: int | None
     first_submit: str | None
     last_submit: str | None
-    clock: str
     span_seconds: int
     area_processor_seconds: int
     offered_load: float
@@ -136,8 +128,6 @@ class WorkloadStatistics:
     zero_run_time: int
     wider_than_machine: int
     unsorted: int
-    arrivals_by_hour: tuple[float, ...]
-    arrivals_by_weekday: tuple[float, ...]
     unknown: Mapping[str, int]
 
 
@@ -163,7 +153,6 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
     machine = processors if processors is not None else workload.machine_processors
     submit, size, run = workload.submit_time, workload.processors, workload.run_time
     sized, ran = size[_size_known(workload)], run[run >= 0]
-    clock, hour, weekday = workload.local_clock()
     dates = [
         None if moment is None else moment.isoformat()
         for moment in map(workload.instant, (int(submit.min()), int(submit.max())))
@@ -190,7 +179,6 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         processors=machine,
         first_submit=dates[0],
         last_submit=dates[1],
-        clock=clock,
         span_seconds=int(np.ptp(submit)),
         area_processor_seconds=workload.area,
         offered_load=offered_load(workload, processors=machine),
@@ -208,8 +196,6 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         zero_run_time=int((run == 0).sum()),
         wider_than_machine=0 if machine is None else int((size > machine).sum()),
         unsorted=int((np.diff(submit) < 0).sum()),
-        arrivals_by_hour=_shares(hour, 24),
-        arrivals_by_weekday=_shares(weekday, 7) if dates[0] else (),
         unknown={field: count for field, count in unknown.items() if count},
     )
 
@@ -239,7 +225,3 @@ def _size_known(workload: Workload) -> BoolArray:
 
 def _share(mask: BoolArray) -> float:
     return float(mask.mean()) if len(mask) else math.nan
-
-
-def _shares(kinds: IntArray, count: int) -> tuple[float, ...]:
-    return tuple(float(share) for share in np.bincount(kinds, minlength=count) / len(kinds))

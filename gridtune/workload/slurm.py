@@ -389,15 +389,6 @@ class SlurmAccounts:
     shares_of: dict[str, int] = field(default_factory=dict)
     users: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The tree for a log's header: `account NAME of PARENT SHARES`, `user NAME of ACCOUNT SHARES`."""
-        accounts = (
-            f"account {name} of {parent} {self.shares_of[name]}" for name, parent in self.parent_of.items()
-        )
-        users = (f"user {user} of {account} {shares}" for (account, user), shares in self.users.items())
-        return (*accounts, *users)
-
 
 def read_slurm_accounts(path: Path) -> SlurmAccounts:
     """Read accounts, users and shares; anything else in the file is passed over.

@@ -25,7 +25,6 @@ from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN
 
 #: The key of the header of several logs one after the other.
 JOINED = "JoinedLogs"
-_HOUR, _DAY = 3600, 86_400
 _GENERATOR_HINT = "numpy.random.default_rng(seed) makes one"
 
 
@@ -228,28 +227,6 @@ class Workload:
 
     def _header_text(self, key: str) -> str:
         return (self.header.get(key) or ("",))[0].strip()
-
-    def local_clock(self) -> tuple[str, IntArray, IntArray]:
-        """Return the name of the log's clock, and the hour (0–23) and weekday (Monday 0) of each submission.
-
-        Local time of the header's `TimeZoneString` where it names a known zone, else of its `TimeZone`
-        offset, else UTC; without `UnixStartTime` the hours count from the log's own second 0.
-        """
-        start = self.instant()
-        if start is None:
-            seconds, clock = self.submit_time, "log"
-        else:
-            instants = self.submit_time + int(start.timestamp())
-            # Zones change on whole hours.
-            hours, index = np.unique(instants // _HOUR, return_inverse=True)
-            moments = [datetime.datetime.fromtimestamp(hour * _HOUR, start.tzinfo) for hour in hours.tolist()]
-            offsets = [
-                int((moment.utcoffset() or datetime.timedelta()).total_seconds()) for moment in moments
-            ]
-            seconds, clock = instants + np.asarray(offsets, np.int64)[index], str(start.tzinfo)
-        days = seconds // _DAY
-        # 1970-01-01 was a Thursday.
-        return clock, seconds % _DAY // _HOUR, (days + 3) % 7
 
     @property
     def area(self) -> int:

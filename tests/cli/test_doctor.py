@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-from collections import namedtuple
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,6 @@ import pytest
 
 import gridtune
 from gridtune.cli.main import main
-
-Usage = namedtuple("Usage", ["total", "used", "free"])
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +53,10 @@ def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> Non
     checks = [
         "Python",
         "plug-ins",
-        "disk",
         "kernels",
         "Ray",
-        "tracking",
     ]
     assert list(findings) == checks
-    assert "will be made by the first sweep" in findings["tracking"][0]["message"]
     assert not Path("results").exists()
     with pytest.raises(SystemExit) as ended:
         main(["doctor"])
@@ -113,33 +106,6 @@ def test_a_plug_in_that_cannot_be_imported(
     assert "broken-orders" in text(findings["plug-ins"])
 
 
-def test_a_full_disk(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 10 * 2**20))
-    code, findings = examined(capsys)
-    assert code == 1
-    assert "10 MB free for results" in text(findings["disk"])
-
-
-def test_a_file_that_is_no_store_and_a_server_that_is_away(
-    tmp_path: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, findings = examined(capsys, "--tracking-uri", store_uri)
-    assert (code, levels(findings["tracking"])) == (0, {"ok"})
-    (tmp_path / "other.db").write_text("something else")
-    code, findings = examined(capsys, "--tracking-uri", "other.db")
-    assert code == 1
-    assert "is not a tracking store" in text(findings["tracking"])
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        code, findings = examined(capsys, "--tracking-uri", f"http://127.0.0.1:{nobody.getsockname()[1]}")
-    assert code == 0
-    assert "does not answer" in text(findings["tracking"])
-    assert "report FOLDER --track" in text(findings["tracking"])
-    code, findings = examined(capsys, "--tracking-uri", "file:///tmp/mlruns")
-    assert code == 1
-    assert "no longer writes to folders" in text(findings["tracking"])
-
-
 def test_the_address_of_a_cluster(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,13 +113,6 @@ def test_the_address_of_a_cluster(
     code, findings = examined(capsys)
     assert code == 0
     assert "sweeps join the cluster at ray://head:10001" in findings["Ray"][0]["message"]
-
-
-def test_a_results_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("results").write_text("a file is in the way")
-    code, findings = examined(capsys)
-    assert code == 1
-    assert "nothing can be written into this folder" in text(findings["disk"])
 
 
 @pytest.mark.integration

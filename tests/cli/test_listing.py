@@ -93,16 +93,6 @@ def test_every_command_is_on_the_page_of_commands(repository: Path) -> None:
     assert [name for name in cli.list_commands(None) if f"`{name}`" not in page] == []  # type: ignore[arg-type]
 
 
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\nfrom gridtune.cli.main import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'numpy', 'pyarrow', 'pydantic', 'ray', 'mlflow', 'numba'} & sys.modules.keys()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize(
     ("words", "expected"),

@@ -1,4 +1,4 @@
-"""`gridtune results rerun`: a cell again, from its id or an MLflow run, compared to the last bit."""
+"""`gridtune results rerun`: a cell again, from its id, compared to the last bit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult, finite_json
-from gridtune.study import report_study
 from gridtune.sweep.journal.journal import Journal, read_journal
-from gridtune.tracking.store import connect
 from tests.cli.folders import finished_sweep, quickstart
 from tests.sweep.spaces import toy_space
 
@@ -137,31 +135,6 @@ def test_an_unclear_beginning_is_refused(folder: Path, capsys: pytest.CaptureFix
     assert "too short" in capsys.readouterr().err
     assert run("0123456789", folder) == 2
     assert "no cell's id begins with '0123456789'" in capsys.readouterr().err
-
-
-@pytest.mark.integration
-def test_a_run_of_mlflow_is_run_again_without_the_folder(
-    folder: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report_study(folder, tracking=True, tracking_uri=store_uri)
-    ids = {
-        row["cell_id"]
-        for row in pq.read_table(folder / "results.parquet").to_pylist()
-        if row["param.order"] == "saf"
-    }
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    client = connect(store_uri)
-    (experiment,) = (found for found in client.search_experiments() if found.name == "small")
-    runs = client.search_runs([experiment.experiment_id])
-    children = {found.data.params.get("order"): found.info.run_id for found in runs}
-    capsys.readouterr()
-    assert run(children["saf"], "--tracking-uri", store_uri, "--json") == 0
-    content = json.loads(capsys.readouterr().out)
-    assert content["identical"]
-    assert {cell["cell_id"] for cell in content["cells"]} == ids
-    assert run(children[None], "--tracking-uri", store_uri) == 2
-    assert "is not that of a configuration" in capsys.readouterr().err
 
 
 METRIC = """

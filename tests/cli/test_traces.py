@@ -114,19 +114,15 @@ def test_import(run: Run, tmp_path: Path) -> None:
     assert "mine.parquet exists; --force replaces it" in refused.output
 
 
-def test_import_keeps_gpus_and_shares(run: Run, tmp_path: Path) -> None:
+def test_import_keeps_gpus(run: Run, tmp_path: Path) -> None:
     (tmp_path / "dump.txt").write_text(DUMP)
     (tmp_path / "slurm.conf").write_text("NodeName=n[1-4] CPUs=32 Gres=gpu\nPartitionName=cpu Nodes=n[1-3]\n")
     (tmp_path / "gpus.conf").write_text("Name=gpu Type=a100 Count=4\n")
-    (tmp_path / "tree.cfg").write_text("Parent - 'root'\nAccount - 'chemistry':Fairshare=3\n")
     machine = ("--slurm-conf", "slurm.conf", "--gres-conf", "gpus.conf")
-    result = run("import", "dump.txt", "mine.parquet", *machine, "--accounts", "tree.cfg")
+    result = run("import", "dump.txt", "mine.parquet", *machine)
     assert result.exit_code == 0, result.output
-    for said in ("GPUs: 12 a100", "shares: 1 accounts, 0 users", "does not name 1 accounts of jobs: physics"):
-        assert said in result.output
-    header = read_workload(tmp_path / "mine.parquet").header
-    assert header["Accounts"] == ("account chemistry of root 3",)
-    assert header["PartitionProcs"] == ("1 96",)
+    assert "GPUs: 12 a100" in result.output
+    assert read_workload(tmp_path / "mine.parquet").header["PartitionProcs"] == ("1 96",)
     # A table that counts its nodes gets its machine in nodes.
     (tmp_path / "nodes.csv").write_text("Submit,Start,End,NNodes,Partition\n0,1,2,2,cpu\n3,4,5,1,cpu\n")
     assert (

@@ -10,7 +10,6 @@ import pytest
 
 import gridtune as gt
 from gridtune.report.facts import FACTS_FILE
-from gridtune.study.stored import read_sweep
 
 SPACE = {
     "name": "race",
@@ -40,21 +39,3 @@ def test_it_is_reported_without_verdicts(race: Path, tmp_path: Path) -> None:
     verdicts = set(study.ranking()["verdict"])
     assert verdicts <= {"not sure", "", "baseline"}, verdicts
     assert any("this sweep was a race" in line for line in study.summary.remarks)
-
-
-def test_its_cells_are_planned_again_as_those_of_a_grid(race: Path) -> None:
-    sweep = read_sweep(race)
-    space = sweep.facts.parsed_space()
-    assert space.strategy.kind == "grid"
-    one = sweep.table["configuration_id"][0].as_py()
-    assert len(sweep.cells_of(one)) == 10
-
-
-@pytest.mark.parametrize("drawn", [{"samples": 4, "seed": 2}])
-def test_points_that_raced_are_drawn_again(race: Path, drawn: dict[str, int]) -> None:
-    facts = read_sweep(race).facts
-    facts.space["strategy"]["race"]["sobol"] = drawn
-    space = facts.parsed_space()
-    assert space.strategy.kind == "sobol"
-    assert space.strategy.sobol is not None
-    assert space.strategy.sobol.samples == 4

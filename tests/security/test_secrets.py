@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.cli.doctor import _tracking
 from gridtune.cli.main import main
 from gridtune.errors import GridtuneError, TrackingError, without_secrets
 from gridtune.sweep.execution.status import STATUS_FILE, StatusFile
@@ -87,9 +86,3 @@ def test_the_status_of_a_driver_has_no_secret(tmp_path: Path) -> None:
     status._folder = tmp_path
     status.close("postgresql://ann:hunter2@db is away")
     assert SECRET not in (tmp_path / STATUS_FILE).read_text()
-
-
-def test_doctor_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for uri in ("http://ann:hunter2@127.0.0.1:1/", "postgresql://ann:hunter2@db/x"):
-        assert SECRET not in "".join(map(str, _tracking(uri)))

@@ -99,23 +99,17 @@ def test_it_goes_on_where_it_stopped_is_tracked_and_plays(whole, store_uri, tmp_
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_it_goes_on_elsewhere_from_its_run_alone(whole, store_uri, tmp_path) -> None:
+def test_it_goes_on_elsewhere_from_the_checkpoint_of_its_run(whole, store_uri, tmp_path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     (first,) = train("shutdown", {**TINY, "iterations": 1}, directory=there, tracking_uri=store_uri)
     shutil.rmtree(there)
-    run_id, options = first.tracking.run_id, {"tracking_uri": store_uri}
-    (second,) = train("shutdown", {**TINY, "iterations": 2}, directory=here, resume=run_id, **options)
+    packed = _run_file(f"runs:/{first.tracking.run_id}/checkpoints/checkpoint.tar.gz", store_uri)
+    shutil.unpack_archive(packed, here / "checkpoint")
+    (second,) = train("shutdown", {**TINY, "iterations": 2}, directory=here, tracking_uri=store_uri)
     expect_same(here, whole)
-    assert (second.began, second.tracking.run_id) == (1, run_id)
-    history = connect(store_uri).get_metric_history(run_id, "score_per_day")
+    assert second.began == 1
+    history = connect(store_uri).get_metric_history(second.tracking.run_id, "score_per_day")
     assert [point.step for point in history] == [1, 2]
-    # The folder is the run's now; another one is not overwritten.
-    (again,) = train("shutdown", {**TINY, "iterations": 2}, directory=here, resume=run_id, **options)
-    assert again.began == 2
-    with pytest.raises(GridtuneError, match="another training here"):
-        train("shutdown", {**TINY, "iterations": 2}, directory=whole, resume=run_id, **options)
-    with pytest.raises(GridtuneError, match=f"has no run {'0' * 32}"):
-        train("shutdown", TINY, directory=tmp_path / "none", resume="0" * 32, **options)
 
 
 @pytest.mark.integration

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import zoneinfo
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +52,7 @@ def test_figures() -> None:
     assert figures.unknown["run_time"] == 1
     assert figures.unknown["queue"] == 4
     assert "requested_processors" not in figures.unknown
-    assert (figures.clock, figures.first_submit, figures.arrivals_by_weekday) == ("log", None, ())
-    assert figures.arrivals_by_hour[0] == 1.0
+    assert figures.first_submit is None
 
 
 def test_quantiles_lie_between_order_statistics() -> None:
@@ -93,34 +90,27 @@ def test_no_jobs() -> None:
         describe_workload(small().take(slice(0, 0)))
 
 
-def test_the_clock_keeps_summer_time() -> None:
-    """Hours and weekdays agree with the standard library's, across a change of the clocks."""
-    zone = zoneinfo.ZoneInfo("Europe/Stockholm")
-    start = int(datetime.datetime(1997, 3, 29, 22, 0, tzinfo=datetime.UTC).timestamp())
-    submit = np.arange(0, 86_400, 1234)
-    header = {"UnixStartTime": (str(start),), "TimeZoneString": ("Europe/Stockholm",)}
-    workload = Workload({"submit_time": submit, "run_time": submit}, header=header)
-    clock, hour, weekday = workload.local_clock()
-    local = [datetime.datetime.fromtimestamp(start + int(second), zone) for second in submit]
-    assert clock == "Europe/Stockholm"
-    assert hour.tolist() == [instant.hour for instant in local]
-    assert weekday.tolist() == [instant.weekday() for instant in local]
-    assert describe_workload(workload).first_submit == local[0].isoformat()
+def test_instants_are_in_the_zone_of_the_log() -> None:
+    header = {"UnixStartTime": ("859672800",), "TimeZoneString": ("Europe/Stockholm",)}
+    workload = Workload({"submit_time": np.array([0, 86_400]), "run_time": np.array([1, 1])}, header=header)
+    figures = describe_workload(workload)
+    # Summer time begins between the two.
+    assert figures.first_submit == "1997-03-29T23:00:00+01:00"
+    assert figures.last_submit == "1997-03-31T00:00:00+02:00"
 
 
 @pytest.mark.parametrize(
-    ("header", "clock", "hour"),
+    ("header", "instant"),
     [
-        ({"UnixStartTime": ("3600",), "TimeZone": ("-7200",)}, "UTC-02:00", 23),
-        ({"UnixStartTime": ("3600",), "TimeZoneString": ("Nowhere/Land",)}, "UTC", 1),
-        ({"UnixStartTime": ("soon",)}, "log", 0),
-        ({}, "log", 0),
+        ({"UnixStartTime": ("3600",), "TimeZone": ("-7200",)}, "1969-12-31T23:00:00-02:00"),
+        ({"UnixStartTime": ("3600",), "TimeZoneString": ("Nowhere/Land",)}, "1970-01-01T01:00:00+00:00"),
+        ({"UnixStartTime": ("soon",)}, None),
+        ({}, None),
     ],
 )
-def test_clocks_of_other_headers(header: dict[str, tuple[str, ...]], clock: str, hour: int) -> None:
+def test_instants_of_other_headers(header: dict[str, tuple[str, ...]], instant: str | None) -> None:
     workload = Workload({"submit_time": np.array([0]), "run_time": np.array([1])}, header=header)
-    name, hours, _ = workload.local_clock()
-    assert (name, hours[0]) == (clock, hour)
+    assert describe_workload(workload).first_submit == instant
 
 
 @pytest.mark.real_traces
@@ -129,8 +119,6 @@ def test_kth_figures(trace_dir: Path) -> None:
     from gridtune.workload import read_workload  # noqa: PLC0415
 
     figures = describe_workload(read_workload(next(trace_dir.rglob("KTH-SP2-1996-2.1-cln.swf.gz"))))
-    assert (figures.jobs, figures.processors, figures.clock) == (28_476, 100, "Europe/Stockholm")
+    assert (figures.jobs, figures.processors) == (28_476, 100)
     assert figures.recorded_utilisation == pytest.approx(0.70, abs=0.01)
-    # The busiest hour of a site of office workers lies in the afternoon.
-    assert np.argmax(figures.arrivals_by_hour) == 14
     assert figures.wait_time.count == 28_476

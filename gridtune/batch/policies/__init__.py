@@ -5,7 +5,6 @@ from gridtune.batch.policies.backfilling import (
     BACKFILLING_WARNINGS,
     SWITCHES,
     Backfilling,
-    backfilling_name,
     backfilling_names,
     get_backfilling,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "JobView",
     "Policy",
     "QueueOrder",
-    "backfilling_name",
     "backfilling_names",
     "get_backfilling",
     "get_queue_order",

@@ -68,8 +68,6 @@ _VARIANTS = {
         "conservative", "every job holds a reservation, which never moves"
     ),
 }
-#: Older names that mean the same.
-_ALIASES = {"conservative-compression": "conservative"}
 #: What a reader of results under a variant must know.
 BACKFILLING_WARNINGS = {
     "conservative-no-compression": (
@@ -77,11 +75,6 @@ BACKFILLING_WARNINGS = {
         "without bound; conservative backfilling in the field's sense is backfill=conservative"
     )
 }
-
-
-def backfilling_name(name: str) -> str:
-    """Return the name of a variant by one of its names; others are returned as they are."""
-    return _ALIASES.get(name, name)
 
 
 def backfilling_names() -> list[str]:
@@ -102,7 +95,7 @@ def get_backfilling(name: str | Backfilling, **switches: bool | None) -> Backfil
     for key in switches:
         if key not in SWITCHES:
             raise TypeError(f"unexpected keyword argument {key!r}")
-    variant = name if isinstance(name, Backfilling) else _VARIANTS.get(backfilling_name(name))
+    variant = name if isinstance(name, Backfilling) else _VARIANTS.get(name)
     if variant is None:
         raise PolicyError(f"no backfilling is named {name!r}", hint=name_hint(str(name), _VARIANTS))
     changes = {key: value for key, value in switches.items() if value is not None}

@@ -15,6 +15,7 @@ import numpy as np
 
 from gridtune.arguments import require
 from gridtune.core.remarks import remark_lines
+from gridtune.core.style import Picture
 from gridtune.core.usage import NodeStates, StepFunction, paused_seconds, step_function
 from gridtune.errors import ScheduleError
 from gridtune.types import BoolArray, Int8Array, IntArray
@@ -23,8 +24,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-    from gridtune.core.style import Picture
 
 
 class JobState(IntEnum):
@@ -134,7 +133,6 @@ class Schedule:
             If there is no job, there are too many for a Gantt chart, or there is no such kind.
         """
         from gridtune.core.schedules.plots import plot_gantt, plot_load  # noqa: PLC0415 (matplotlib)
-        from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
 
         table, name = self.to_table(), self.workload.name
         if kind == "gantt":

@@ -78,8 +78,6 @@ class SweepResult:
     earlier
         Cells in the journal that the space does not have: those of an earlier one of the same name. Those of
         `other_code` are not among them.
-    renaming
-        Which names in the journal are no longer used; None if there are none.
     other_code
         What the journal has of the same cells by other code; None if it has nothing.
     """
@@ -91,7 +89,6 @@ class SweepResult:
     ran: int
     seconds: float
     earlier: int = 0
-    renaming: str | None = None
     other_code: OtherCode | None = None
 
     @property

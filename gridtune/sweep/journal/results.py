@@ -1,7 +1,4 @@
-"""`results.parquet`: a row per cell; and results of an earlier gridtune or of other code.
-
-Results of an earlier gridtune are renamed to today's names; those of other code are counted and left out.
-"""
+"""`results.parquet`: a row per cell; and results of other code, which are counted and left out."""
 
 from __future__ import annotations
 
@@ -14,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import Cell, CellResult, canonical_json
-from gridtune.core.measures import RenamedMetric
 from gridtune.core.remarks import REMARK_COLUMNS, remark_columns
-from gridtune.core.system import System
 from gridtune.core.user_code.checksums import file_of
 from gridtune.errors import SweepError
 from gridtune.storage import draft_of
@@ -159,103 +153,6 @@ def _as_given(before: Any, value: Any) -> Any:
         with contextlib.suppress(ValueError):
             return json.loads(value)
     return value
-
-
-#: Results that do not say their version are of the first one that had any.
-_FIRST = "1"
-
-
-class Renaming:
-    """Gives old results their names of today, and remembers which old names it has met.
-
-    Parameters
-    ----------
-    system
-        The system of the results; None leaves every name as it is.
-    """
-
-    def __init__(self, system: System | None) -> None:
-        self._metrics: Mapping[str, RenamedMetric] = {}
-        self._parameters: Mapping[str, str] = {}
-        self._values: Mapping[str, Mapping[str, Mapping[Any, Any]]] = {}
-        if system is not None:
-            metrics, parameters = system.renamed_metrics, system.Parameters.renamed_parameters
-            # A name that is in use means what it means today.
-            self._metrics = {old: metrics[old] for old in metrics.keys() - system.metrics.keys()}
-            fields = system.Parameters.model_fields
-            self._parameters = {old: parameters[old] for old in parameters.keys() - fields.keys()}
-            self._values = system.renamed_values
-        self._renamed: dict[str, str] = {}
-
-    @property
-    def message(self) -> str | None:
-        """Old names with those of today; None if there were none."""
-        if not self._renamed:
-            return None
-        names = ", ".join(f"{old} is now {new}" for old, new in sorted(self._renamed.items()))
-        return f"the journal is of an earlier gridtune: {names}"
-
-    def result(self, result: CellResult) -> CellResult:
-        """Return a cell's result with the names and units of today."""
-        version = json.loads(result.identity)["version"] if self._values and result.identity else _FIRST
-        if (
-            self._metrics.keys().isdisjoint(result.metrics)
-            and self._parameters.keys().isdisjoint(result.parameters)
-            and self._values.get(version, {}).keys().isdisjoint(result.parameters)
-        ):
-            return result
-        return replace(
-            result,
-            configuration=self.parameters(result.configuration, version),
-            parameters=self.parameters(result.parameters, version),
-            metrics={
-                self.metric(name).name: value * self.metric(name).factor
-                for name, value in result.metrics.items()
-            },
-        )
-
-    def table(self, table: pa.Table, version: str) -> pa.Table:
-        """Return a table of cells of a version of the system with the names and units of today."""
-        values = self._values.get(version, {})
-        for index, column in enumerate(table.column_names):
-            kind, _, name = column.partition(".")
-            if kind == "metric" and name in self._metrics:
-                now = self.metric(name)
-                scaled = pc.multiply(table[column], now.factor)
-                table = table.set_column(index, f"metric.{now.name}", scaled)
-            elif kind == "param" and (name in self._parameters or name in values):
-                today = [self._value(name, value, version) for value in table[column].to_pylist()]
-                renamed = pa.array(today, type=table[column].type)
-                table = table.set_column(index, f"param.{self.parameter(name)}", renamed)
-        return table
-
-    def parameters(self, values: Mapping[str, Any], version: str) -> dict[str, Any]:
-        """Return values of a version of the system, and the names of their parameters, as they are today."""
-        return {self.parameter(name): self._value(name, value, version) for name, value in values.items()}
-
-    def _value(self, name: str, value: Any, version: str) -> Any:
-        renamed = self._values.get(version, {}).get(name)
-        if renamed is None or value not in renamed:
-            return value
-        self._renamed[f"{name}={value}"] = f"{name}={renamed[value]}"
-        return renamed[value]
-
-    def parameter(self, name: str) -> str:
-        """Return a parameter's name of today."""
-        now = self._parameters.get(name)
-        if now is None:
-            return name
-        self._renamed[f"the parameter {name}"] = now
-        return now
-
-    def metric(self, name: str) -> RenamedMetric:
-        """Return a metric's name of today, with the factor that converts old values."""
-        now = self._metrics.get(name)
-        if now is None:
-            return RenamedMetric(name)
-        factor = "" if now.factor == 1 else f" (× {now.factor:g})"
-        self._renamed[name] = f"{now.name}{factor}"
-        return now
 
 
 #: How an identity, which is canonical JSON, goes on after the code, and how its last parts begin.

@@ -13,7 +13,7 @@ from gridtune.batch.checks import check_order
 from gridtune.batch.metrics import METRICS
 from gridtune.batch.metrics.classes import BY_CLASS, check_class
 from gridtune.batch.partitions import Partitions, read_sizes
-from gridtune.batch.policies import SWITCHES, backfilling_name, get_backfilling, get_queue_order
+from gridtune.batch.policies import SWITCHES, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.policies.rollout import Rollout, get_order
@@ -181,11 +181,6 @@ class BatchParameters(Selection):
     def _check_predictor(cls, value: str) -> str:
         _made(PREDICTORS.find, value)
         return value
-
-    @field_validator("backfill")
-    @classmethod
-    def _canonical_backfill(cls, value: str) -> str:
-        return backfilling_name(value)
 
     @model_validator(mode="after")
     def _check_backfilling(self) -> BatchParameters:

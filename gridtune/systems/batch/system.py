@@ -50,15 +50,6 @@ class BatchSystem(System):
     default: ClassVar[bool] = True
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
     metrics = METRICS
-    #: What `conservative` meant in version 1.
-    renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
-        "1": {
-            "backfill": {
-                "conservative": "conservative-no-compression",
-                "conservative-compression": "conservative",
-            }
-        }
-    }
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {"backfill": BACKFILLING_WARNINGS}
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
     environments: ClassVar[Mapping[str, str]] = {"Batch-v0": "gridtune.batch.environment:BatchEnv"}

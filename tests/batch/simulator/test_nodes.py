@@ -66,8 +66,7 @@ def test_kernel_equals_twin(order, backfill, fill_order, workload, rule, kill):
 @settings(max_examples=60, deadline=None)
 @given(workload=logs(), rule=policies())
 def test_conservative_plans_the_longest_boot(workload, rule, compress):
-    backfill = "conservative-compression" if compress else "conservative"
-    schedule = gt.simulate(workload, backfill=backfill, power=rule, compression=compress)
+    schedule = gt.simulate(workload, backfill="conservative", power=rule, compression=compress)
     gt.validate_schedule(schedule)
     boot_wait = schedule.nodes.boot_wait
     longest = 0 if rule.idle_timeout is None else rule.power.switch_on_time + rule.power.switch_off_time
@@ -86,7 +85,7 @@ def test_conservative_plans_the_longest_boot(workload, rule, compress):
 
 
 ROWS = ["fcfs", "wfp3"]
-BACKFILLS = ["none", "easy", "conservative-compression"]
+BACKFILLS = ["none", "easy", "conservative"]
 
 
 @pytest.mark.parametrize("order", ROWS)

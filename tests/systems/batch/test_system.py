@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from pydantic import ValidationError
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.metrics.classes import default_classes
 from gridtune.batch.replay import simulate
-from gridtune.core.cells import CellResult, replicate_streams
+from gridtune.core.cells import replicate_streams
 from gridtune.core.user_code.checksums import code_of
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep.execution.runner import run_cell
-from gridtune.sweep.journal.results import Renaming, results_table
 from gridtune.systems.batch.parameters import BatchParameters, Selection
 from gridtune.systems.batch.system import BatchSystem
 from gridtune.workload import Workload, clean, read_workload
@@ -181,32 +179,6 @@ def test_switches_reach_the_simulation() -> None:
 def test_what_is_refused(parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         BatchParameters.model_validate({"trace": "x", **parameters})
-
-
-def test_conservative_compresses_under_both_its_names(log: str) -> None:
-    cells = [
-        run_cell("batch", {"trace": log, "backfill": f"conservative{suffix}"}).cell
-        for suffix in ("", "-compression", "-no-compression")
-    ]
-    assert cells[0].cell_id == cells[1].cell_id != cells[2].cell_id
-
-
-def test_results_of_version_1_say_what_conservative_meant(log: str) -> None:
-    cell = run_cell("batch", {"trace": log, "backfill": "conservative"}).cell
-    old = CellResult.of(cell, "done")
-    for meant, name in (
-        ("conservative-no-compression", "conservative"),
-        ("conservative", "conservative-compression"),
-        ("easy", "easy"),
-    ):
-        parameters = {**cell.parameters, "backfill": name}
-        for identity in ("", cell.identity.replace('"version":"2"', '"version":"1"')):
-            result = replace(old, parameters=parameters, configuration=parameters, identity=identity)
-            read = Renaming(BatchSystem()).result(result)
-            assert read.parameters["backfill"] == read.configuration["backfill"] == meant
-        table = Renaming(BatchSystem()).table(results_table([result]), "1")
-        assert table["param.backfill"].to_pylist() == [meant]
-    assert Renaming(BatchSystem()).result(old) is old
 
 
 def test_windows_of_a_continuous_replay_share_one_schedule(log: str) -> None:

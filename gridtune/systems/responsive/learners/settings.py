@@ -14,10 +14,6 @@ Method = Literal["sarsa", "fitted_q"]
 Regressor = Literal["esn", "ffnn"]
 
 
-#: Settings in the files of older policies, without those of the learner that was removed.
-_OF_THE_PAST = ("probes", "branches", "horizon", "inputs", "signed", "direct")
-
-
 @dataclass(frozen=True)
 class LearnerSettings:
     """All settings of a learner; the defaults are those of Perez et al. 2009, `PAPER`.
@@ -111,20 +107,14 @@ class LearnerSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LearnerSettings:
-        """Return settings from parameters by name; an unknown name is an error, one of the past is not.
+        """Return settings from parameters by name.
 
         Raises
         ------
         PolicyError
-            If a name is unknown, or the policy is of the learner that was removed (`esn-counterfactual`).
+            If a name is unknown.
         """
         names = [field.name for field in fields(cls)]
-        if values.get("inputs", "paper") != "paper" or values.get("direct"):
-            raise PolicyError(
-                "the learner esn-counterfactual and its inputs were removed",
-                hint="the rule fair_index is as good; of the learners there are esn-sarsa and esn-fq",
-            )
-        values = {name: value for name, value in values.items() if name not in _OF_THE_PAST}
         for name in values:
             if name not in names:
                 raise PolicyError(f"a learner has no parameter {name!r}", hint=f"one of {', '.join(names)}")

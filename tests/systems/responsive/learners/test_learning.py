@@ -21,7 +21,7 @@ from gridtune.systems.responsive.learners.runs import (
     run_site,
     shared_inputs,
 )
-from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
+from gridtune.systems.responsive.learners.settings import PAPER
 from gridtune.systems.responsive.learners.training import (
     Trainer,
     learn_online,
@@ -298,10 +298,3 @@ def test_shared_inputs_are_the_same_for_all_candidates() -> None:
         fill_features(site, rows)
         assert np.isfinite(rows).all()
         assert (rows[:, shared] == rows[0, shared]).all()
-
-
-def test_a_policy_of_the_removed_learner_is_refused() -> None:
-    old = {**SMALL.to_dict(), "signed": False, "direct": False, "probes": 2}
-    assert LearnerSettings.from_dict({**old, "inputs": "paper"}) == SMALL
-    with pytest.raises(PolicyError, match="removed"):
-        LearnerSettings.from_dict({**old, "inputs": "relative"})
