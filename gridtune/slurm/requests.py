@@ -68,7 +68,7 @@ class Request:
     contiguous
         True if its nodes must be neighbours in Slurm's table.
     spread
-        True if it gets a node for each task where there are so many (`--spread-job`); before 25.05.
+        True if it gets a node for each task where there are so many (`--spread-job`).
     switches, switch_wait
         The most leaf switches that its nodes may have (0: any), and for how many seconds it waits for them
         from its submission on, at most `max_switch_wait`.
@@ -314,9 +314,15 @@ class RequestCheck:
                 raise WorkloadError(
                     f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
                 )
-        if request.spread and release_of(self.cluster.version) >= OTHER_SPREAD:
+        weights = {
+            self.cluster.nodes[number].weight
+            for name in request.partitions
+            if name in self.cluster.partitions
+            for number in self.cluster.partitions[name].nodes
+        }
+        if request.spread and len(weights) > 1 and release_of(self.cluster.version) >= OTHER_SPREAD:
             raise WorkloadError(
-                f"job {request.number}: the rules of --spread-job since 25.05 are not modelled",
+                f"job {request.number}: --spread-job since 25.05 on nodes of several weights is not modelled",
                 hint="leave such jobs out, or spread=False",
             )
         with_others = (
@@ -464,10 +470,11 @@ def _asked(options: str, submit: int, cluster: SlurmCluster, counts: Counter[str
             asked["licences"] = needed
         elif name in {"exclusive", "contiguous"}:
             asked[name] = True
-        elif name == "spread-job" and release_of(cluster.version) >= OTHER_SPREAD:
-            counts["with --spread-job, whose rules since 25.05 are not modelled: taken without"] += 1
         elif name == "spread-job":
-            asked["spread"] = True
+            several = len({node.weight for node in cluster.nodes}) > 1
+            asked["spread"] = not (several and release_of(cluster.version) >= OTHER_SPREAD)
+            if not asked["spread"]:
+                counts["with --spread-job on nodes of several weights, not modelled: taken without"] += 1
         elif found := re.fullmatch(r"deadline=now\+(\d+)(second|minute|hour|day|week|)s?", word):
             seconds = {"minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}.get(found[2], 1)
             asked["deadline"] = submit + int(found[1]) * seconds

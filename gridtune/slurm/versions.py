@@ -44,8 +44,9 @@ REQUEUED_PRIORITY = 24_05_05
 DATED_TESTS = 24_11_00
 #: A component of a heterogeneous job whose partition is blocked already ends a main pass, by a fault.
 ENDED_PASSES = 24_11_00
-#: Each node gets tasks until all have a place; before, as many as `--ntasks-per-node`, whatever `-n`.
-COUNTED_TASKS = 24_11_01
+#: Each node gets tasks until all have a place; before and again later, as many as `--ntasks-per-node`,
+#: whatever `-n`.
+COUNTED_TASKS, TASKS_PER_NODE = 24_11_01, 25_11_00
 #: A job that waits for switches looks at free processors alone, unless jobs are suspended. Before, the choice
 #: among all processors of the nodes that have the memory had to do too.
 FREE_SWITCHES = 24_11_00
@@ -53,7 +54,8 @@ FREE_SWITCHES = 24_11_00
 PLANNED_NODES = 24_11_04
 #: Jobs that end at the instant of a test have ended.
 ENDED_AT = 25_05_00
-#: `--spread-job` has other rules, which are not modelled.
+#: With `--spread-job` tasks go round the nodes. By a fault each class of weights gives one node at least, and
+#: one without a task keeps all its idle cores: only nodes of one weight are modelled.
 OTHER_SPREAD = 25_05_00
 #: A predicted start is the end of a job on the nodes chosen, not that of the last one looked at.
 OWN_ENDS = 25_05_01

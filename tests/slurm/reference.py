@@ -326,7 +326,9 @@ class Reference(Release):
                 return first if first and must <= {*first} else None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes and must <= room.keys():
-            if self.cluster.least_loaded or request.spread:
+            if request.spread and self.holds_since(25_05_00):
+                chosen = self._choose_by_turns(request, room)
+            elif self.cluster.least_loaded or request.spread:
                 chosen = self._choose_by_load(request, room, free)
             elif self.leaves and not request.contiguous:
                 # Of a job of several numbers of nodes fewer may have few enough switches.
@@ -447,6 +449,40 @@ class Reference(Release):
                 need, most = need - 1, most - 1
         return chosen if need <= spare and cpus <= 0 else None
 
+    def _choose_by_turns(self, request, room):
+        """--spread-job since 25.05: the lightest nodes, as many as wanted; tasks go round them, one at a time.
+
+        By a fault a class of weights gives one node even if there are enough. Source: `_eval_nodes_spread`.
+        """
+        each, need, cpus = request.cpus_per_task, request.wanted_nodes, request.cpus
+        most, used, classes, before = self.most_nodes(request, room), {}, {}, None
+        for node in sorted(room):
+            classes.setdefault(self.weight(node), []).append(node)
+        while True:
+            for _, members in sorted(classes.items()):
+                for node in members:
+                    if node not in used:
+                        used[node] = each
+                        need, most, cpus = need - 1, most - 1, cpus - each
+                        if most <= 0 or need <= 0:
+                            break
+            while cpus > 0 and (able := [node for node in sorted(used) if used[node] < room[node]]):
+                for node in able:
+                    if cpus > 0:
+                        used[node] += each
+                        cpus -= each
+            if cpus <= 0 or most <= 0 or most == before:
+                break
+            need, before = need or 1, most
+        left, need = request.cpus, request.least_nodes
+        for node in sorted(used):
+            spare = max(need - 1, 0) * self.threads(request, node)
+            given, self.most_of[node] = max(used[node], request.cpus_per_node), room[node]
+            if given > left - spare:
+                given = self.most_of[node] = max(left - spare, request.cpus_per_node)
+            left, need = left - given, need - 1
+        return [*used] if left <= 0 and need <= 0 else None
+
     def _choose_by_order(self, request, room):
         """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
         need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
@@ -506,7 +542,7 @@ class Reference(Release):
             if request.tasks_per_node:
                 room = [min(cpus, request.cpus_per_node) for cpus in room]
             left, each = request.tasks, request.cpus_per_task
-            if not self.holds_since(24_11_01):
+            if not self.holds_since(24_11_01) or self.holds_since(25_11_00):
                 left = max(left, len(nodes) * request.tasks_per_node)
             threads = [self.cluster.nodes[n].threads for n in nodes]
 

@@ -150,8 +150,15 @@ def clusters(draw):
     )
     threads, one_task = draw(st.sampled_from([(1, False), (1, False), (2, False), (2, True), (4, True)]))
     records = draw(st.sampled_from([(0, 0, 0, 0, 0), (0, 1, 2, 2, 1)]))
+    heaviest = draw(st.sampled_from([1, 2]))
     nodes = tuple(
-        replace(node, threads=min(threads, node.cpus), one_task=one_task, record=record)
+        replace(
+            node,
+            threads=min(threads, node.cpus),
+            one_task=one_task,
+            record=record,
+            weight=min(node.weight, heaviest),
+        )
         for node, record in zip(NODES, records, strict=True)
     )
     return SlurmCluster(
@@ -181,7 +188,7 @@ KINDS = st.sampled_from(["afterok", "afterany", "afternotok"])
 
 @st.composite
 def logs(draw):
-    requests, spread = [], draw(st.sampled_from([False, False, False, True]))
+    requests, spread = [], draw(st.sampled_from([False, False, True]))
     for number in range(1, draw(st.integers(1, 14)) + 1):
         partitions = draw(st.sampled_from([("all",), ("all",), ("few", "all"), ("all", "few")]))
         account, user = draw(st.sampled_from(list(ACCOUNTS.users)))
@@ -935,11 +942,19 @@ def test_a_job_that_could_not_end_by_its_deadline_is_cancelled():
 
 def test_a_job_is_spread_over_as_many_nodes_as_it_has_tasks():
     size = {"tasks": 3, "tasks_per_node": 0, "nodes": 1, "most_nodes": 0}
-    for version in ("22.05", "24.11.5"):
+    for version in ("22.05", "24.11.5", "26.05.5"):
         assert schedule_of([asked(1, 0, 60, 60, **size)], version=version)[0][2] == (0,)
         assert schedule_of([asked(1, 0, 60, 60, spread=True, **size)], version=version)[0][2] == (0, 1, 2)
-    with pytest.raises(WorkloadError, match="the rules of --spread-job"):
-        replay(replace(PAIRS, version="25.05"), [asked(1, 0, 60, 60, spread=True)])
+    nodes = (*PAIRS.nodes[:-1], replace(PAIRS.nodes[-1], weight=2))
+    with pytest.raises(WorkloadError, match="on nodes of several weights is not modelled"):
+        replay(replace(PAIRS, nodes=nodes, version="25.05"), [asked(1, 0, 60, 60, spread=True)])
+
+
+@pytest.mark.parametrize(("version", "cpus"), [("24.11.0", 4), ("24.11.1", 3), ("25.05", 3), ("25.11.0", 4)])
+def test_tasks_or_those_of_each_node_are_counted(version, cpus) -> None:
+    job = replace(asked(1, 0, 60, 60, nodes=2), tasks=3, tasks_per_node=2)
+    result = replay(replace(PAIRS, version=version), [job])
+    assert sum(result.cpus[0].tolist()) == cpus
 
 
 def test_components_start_together_and_block_their_partition_until_then() -> None:

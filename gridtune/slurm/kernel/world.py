@@ -36,7 +36,15 @@ from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import COUNTED_TASKS, FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import (
+    COUNTED_TASKS,
+    FRESH_WEIGHTS,
+    NEEDED_NODES,
+    OTHER_SPREAD,
+    SHOWN_CPUS,
+    TASKS_PER_NODE,
+    release_of,
+)
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -88,7 +96,7 @@ def new_world(
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
     records = _records(cluster, requests, pairs, bits, leaf)
-    most = [_most_parts(request, count) for request in requests]
+    most = [_most_parts(request, count, release_of(cluster.version)) for request in requests]
     sizes = {
         "nodes": count,
         "words": bits.words,
@@ -453,7 +461,7 @@ def _counting(
         each_node = request.tasks == 1 or (even and request.tasks_per_node)
         certain = each_node or (request.cpus_per_task == 1 and threads == {1})
         steady = request.cpus if certain else -1
-        if steady >= 0 and release < COUNTED_TASKS:
+        if steady >= 0 and not COUNTED_TASKS <= release < TASKS_PER_NODE:
             steady = max(steady, least * request.tasks_per_node * request.cpus_per_task)
         if steady >= 0 and threads != {1}:
             full = request.tasks == request.tasks_per_node * least or request.tasks == 1
@@ -602,8 +610,8 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
     }
 
 
-def _most_parts(request: Request, nodes: int) -> int:
+def _most_parts(request: Request, nodes: int, release: int) -> int:
     """Return on how many nodes a job can be at most."""
-    if request.tasks_per_node:
-        return min(nodes, request.wanted_nodes)
-    return min(nodes, request.most_nodes or max(request.tasks, request.least_nodes))
+    most = request.most_nodes or max(request.tasks, request.least_nodes)
+    most = min(nodes, request.wanted_nodes if request.tasks_per_node else most)
+    return nodes if most > 1 and request.spread and release >= OTHER_SPREAD else most
