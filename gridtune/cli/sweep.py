@@ -52,13 +52,12 @@ def init(
     Examples:
       gridtune init my_log.swf.gz
       gridtune init my_log.swf.gz --processors 512 --out study.yaml
-      gridtune init kth-sp2 --system shutdown
       gridtune init sacct.txt --slurm /etc/slurm --fit results/fit-sacct/fit.yaml
 
     Parameters
     ----------
     system
-        The system to search; by default that of `gridtune simulate`.
+        A plug-in's system that proposes a search; by default that of `gridtune simulate`.
     slurm
         Search the settings of the slurm.conf in this folder; the baseline is the present configuration.
     slurm_version
@@ -73,6 +72,7 @@ def init(
     from gridtune.core.remarks import doubts, remark_lines
     from gridtune.core.system import default_system, get_system
     from gridtune.sweep.space.starter import space_name, starter_text
+    from gridtune.workload.files import WorkloadReference
 
     if slurm is not None and (system or processors):
         raise click.UsageError("--slurm takes neither --system nor --processors: slurm.conf says both.")
@@ -90,7 +90,7 @@ def init(
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     check_new(out, force=force)
-    workload = _read(log)
+    workload = WorkloadReference(log).read()
     if slurm is None:
         starter, size = _starter(searched, workload, processors)
         ignored = []
@@ -115,15 +115,6 @@ def init(
         for line in remark_lines(notes):
             click.echo(line, err=True)
     click.echo(f"next: gridtune sweep {out}")
-
-
-def _read(log: str) -> Workload:
-    """Return the jobs of a log, or of a folder or an archive of logs that each hold a day."""
-    from gridtune.workload.catalogue import resolve_trace
-    from gridtune.workload.files import WorkloadReference, is_archive
-
-    file = resolve_trace(log)
-    return WorkloadReference(log, days=file.is_dir() or is_archive(file)).read()
 
 
 def _starter(system: System, workload: Workload, processors: int | None) -> tuple[SuggestedSpace, int | None]:

@@ -120,7 +120,7 @@ def _describe(
             print_json(description | {"recognised": recognised._asdict()}, indent=2)
         else:
             _print_recognition(path, recognised)
-            print_tables(_workflow_tables(description))
+            print_tables([_workflow_table(description)])
         return
     workload = read_workload(path, format=format_name, **_given(**options))
     statistics = describe_workload(workload, processors=processors)
@@ -445,8 +445,8 @@ def _spreads(statistics: WorkloadStatistics) -> Table:
     return table
 
 
-def _workflow_tables(description: Mapping[str, Any]) -> list[Table]:
-    """Return tables of a workflow's figures and of its kinds of tasks."""
+def _workflow_table(description: Mapping[str, Any]) -> Table:
+    """Return a table of a workflow's figures."""
     levels = ", ".join(f"{tasks:,}" for tasks in description["levels"])
     rows = {
         "tasks, edges": f"{description['tasks']:,}, {description['edges']:,}",
@@ -458,12 +458,7 @@ def _workflow_tables(description: Mapping[str, Any]) -> list[Table]:
         "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in description["cleaning"].items()),
         "content": description["content"],
     }
-    columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
-    kinds = new_table("Kinds of tasks", "kind", *columns, right=columns)
-    for kind in description["kinds"]:
-        times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
-        kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)
-    return [_facts_table(description["name"], rows), kinds]
+    return _facts_table(description["name"], rows)
 
 
 def _count(count: int) -> str:

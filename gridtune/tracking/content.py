@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 import socket
 import subprocess
@@ -14,7 +13,7 @@ from typing import Any
 import gridtune
 from gridtune.core.cells import CellResult, replicate_streams, validated
 from gridtune.core.system import WorkloadLoader, get_system
-from gridtune.errors import GridtuneError, TrackingError
+from gridtune.errors import GridtuneError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import configuration_label, value_text
 from gridtune.report.rankings.ranking import verdict_text
@@ -172,27 +171,9 @@ def checkpoint_files(result: CellResult, system: str, load: WorkloadLoader) -> l
     return [(path, place) for path, place in files if path.exists()]
 
 
-#: Configurations that have runs by default: the UI is slow with some thousands.
+#: Configurations that have runs: the UI is slow with some thousands.
 MOST_RUNS = 200
-_MOST_RUNS_VARIABLE = "GRIDTUNE_MOST_RUNS"
 _LAST = 2**62
-
-
-def most_runs() -> int:
-    """Return how many configurations of a sweep have runs of their own at most.
-
-    Raises
-    ------
-    TrackingError
-        If the environment's value is no number.
-    """
-    text = os.environ.get(_MOST_RUNS_VARIABLE, "").strip() or str(MOST_RUNS)
-    if not text.isdigit():
-        raise TrackingError(
-            f"{_MOST_RUNS_VARIABLE} is {text!r}, not a number of runs",
-            hint=f"leave it out for {MOST_RUNS}, or give a whole number such as 1000",
-        )
-    return int(text)
 
 
 def runs_of_ranking(summary: Summary, limit: int) -> list[str]:

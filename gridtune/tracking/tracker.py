@@ -26,12 +26,12 @@ from gridtune.sweep.space.plan import Workloads
 from gridtune.tracking.content import (
     DIFFERENCE,
     DRAWN,
+    MOST_RUNS,
     REPLICATES,
     checkpoint_files,
     code_tags,
     configuration_content,
     curves_of,
-    most_runs,
     ranked_rows,
     runs_of_ranking,
 )
@@ -91,7 +91,6 @@ class MlflowTracker:
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        self._limit = most_runs()
         self._patience = patience
         self._facts: SweepFacts | None = None
         self._directory = Path()
@@ -162,10 +161,10 @@ class MlflowTracker:
             Wall-clock seconds the sweep took.
         """
         facts = self._opened
-        ranked = [key for key in runs_of_ranking(summary, self._limit) if key in self._results]
+        ranked = [key for key in runs_of_ranking(summary, MOST_RUNS) if key in self._results]
         # Configurations without any value are in no ranking.
         others = [key for key in self._results if key not in set(ranked)]
-        chosen = ranked + others[: max(0, self._limit - len(ranked))]
+        chosen = ranked + others[: max(0, MOST_RUNS - len(ranked))]
         at = _now()
         self._put_configurations(chosen, final=True, at=at, rows=ranked_rows(summary, chosen))
         # Runs made before, of configurations that are no longer among the best, are kept up to date.
@@ -231,7 +230,7 @@ class MlflowTracker:
     def _live(self) -> bool:
         """Return True if configurations have runs before the best are known."""
         facts = self._opened
-        return max(len(self._results), facts.cells // max(1, facts.replicates)) <= self._limit
+        return max(len(self._results), facts.cells // max(1, facts.replicates)) <= MOST_RUNS
 
     def _look(self) -> None:
         """Send the news, and be back when that has cost little enough."""

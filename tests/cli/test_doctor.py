@@ -64,15 +64,6 @@ def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> Non
     assert "batch kernels" in capsys.readouterr().out
 
 
-def test_a_python_that_is_too_old(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platform.python_version", lambda: "3.9.1")
-    code, findings = examined(capsys)
-    assert code == 1
-    assert "Python 3.9.1 gridtune needs" in text(findings["Python"])
-
-
 def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,15 +9,12 @@ from dataclasses import replace
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import TrackingError
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.content import (
-    MOST_RUNS,
     configuration_content,
     curves_of,
-    most_runs,
     ranked_rows,
     runs_of_ranking,
 )
@@ -152,13 +149,3 @@ def test_the_baseline_and_the_best_of_each_workload_have_runs_the_best_first() -
         *("log-c0009", "other-c0009"),
     ]
     assert len(runs_of_ranking(summary, 100)) == 24
-
-
-def test_the_number_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GRIDTUNE_MOST_RUNS", raising=False)
-    assert most_runs() == MOST_RUNS
-    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "7")
-    assert most_runs() == 7
-    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "many")
-    with pytest.raises(TrackingError, match="not a number"):
-        most_runs()

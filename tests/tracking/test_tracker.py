@@ -267,7 +267,7 @@ def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str,
 def test_a_sweep_with_more_configurations_says_where_the_others_are(
     store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "4")
+    monkeypatch.setattr("gridtune.tracking.tracker.MOST_RUNS", 4)
     facts = sweep_facts(baseline={"order": "order9"}, cells=len(cell_results(configurations=12)))
     for count, better in ((12, False), (12, True)):
         # The second time another configuration is the best: it gets a run, and no run is left as it was.

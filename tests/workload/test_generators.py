@@ -116,16 +116,16 @@ def test_header_holds_the_command() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "fault"),
     [
-        ("lublin", {"jobs": 0}, "jobs: must be at least 1, got 0"),
-        ("lublin", {"jobs": 1.5}, "jobs: must be a whole number"),
-        ("lublin", {"seed": -1}, "seed: must be at least 0"),
+        ("lublin", {"jobs": 0}, "jobs: must be greater than or equal to 1, got 0"),
+        ("lublin", {"jobs": 1.5}, "jobs: must be a valid integer, got 1.5"),
+        ("lublin", {"seed": -1}, "seed: must be greater than or equal to 0"),
         ("lublin", {"processors": 8}, "processors: must be at least 16, got 8"),
         ("lublin", {"population": "mixed", "processors": 32}, "processors: must be at least 64"),
         ("lublin", {"population": "students"}, "no population is named 'students'"),
         ("lublin", {"load": 0.0}, "load: must be greater than 0"),
         ("lublin", {"load": float("nan")}, "load: must be a finite number"),
         ("lublin", {"load": 0.8, "jobs": 1}, "at least two jobs"),
-        ("lublin", {"load": "high"}, "load: must be of type float, got 'high'"),
+        ("lublin", {"load": "high"}, "load: must be a valid number, got 'high'"),
         ("lublin", {"laod": 0.8}, "did you mean 'load'?"),
         ("lublin", {"users": 0}, "users: must be at least 1"),
         ("lublin", {"estimates": "guess"}, "no model of estimates is named 'guess'"),
@@ -161,8 +161,8 @@ def test_bounds_are_allowed_but_for_open_ones() -> None:
     ("text", "fault"),
     [
         ("jobs", "not of the form key=value"),
-        ("jobs=many", "'many' is not of type int"),
-        ("load=0.5x", "'0.5x' is not of type float"),
+        ("jobs=many", "must be a valid integer, .*got 'many'"),
+        ("load=0.5x", "must be a valid number, .*got '0.5x'"),
         ("job=5", "did you mean 'jobs'?"),
     ],
 )
@@ -201,8 +201,3 @@ def test_own_generators() -> None:
         generator("ticks")(other)
     with pytest.raises(WorkloadError, match="does not fit"):
         generator("tocks")(lambda *, jobs, seed: {})
-    with pytest.raises(WorkloadError, match="must be int, float or str"):
-
-        @generator("tacks")
-        def tacks(*, jobs: int, seed: int, processors: list[int] = []) -> dict[str, Any]:  # noqa: B006
-            return {}

@@ -14,11 +14,9 @@ from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     Outcome,
     Streams,
-    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
-    starter_windows,
 )
 from gridtune.errors import require_module
 from gridtune.systems.dispatch.metrics import (
@@ -27,11 +25,10 @@ from gridtune.systems.dispatch.metrics import (
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
+from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
-from gridtune.workload.workload import Workload
 
 #: Columns of the table of jobs: of what they are, and of what became of them.
 _OF_JOBS = ("batch", "submit", "length", "estimate", "deadline")
@@ -72,18 +69,6 @@ class DispatchSystem(System):
     def modelled_features(self, parameters: DispatchParameters) -> Collection[str]:
         """Return what the simulator models of a log: requested times, as estimates of the lengths."""
         return (WALLTIMES,)
-
-    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
-        """Propose the rules on five batches of each window; the machines are those of the paper's table 1."""
-        jobs = len(workload) // (starter_windows(len(workload)) or 1)
-        return SuggestedSpace(
-            question=f"Which rule keeps the jobs of {workload.name} from being late?",
-            dimensions={"rule": [*SIMPLE, "edd", "erd", "spt", "atc", "shared_queue"]},
-            baseline={"rule": "first_available"},
-            objective="tardiness_mean",
-            fixed={"batches": 5, "batch_jobs": max(1, jobs // 5)},
-            needs_size=False,
-        )
 
     def prepare(self, parameters: Iterable[DispatchParameters]) -> None:
         """Compile what these runs need, by running a few jobs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Self, get_args
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from gridtune.core.system import (
     Outcome,
     Partition,
     Streams,
-    SuggestedSpace,
     System,
     SystemParameters,
     Window,
@@ -146,19 +145,6 @@ class GangsSystem(System):
         """Refuse pools that are too small for a job, and logs that do not say what is needed."""
         if parameters.trace is not None:
             parameters.loaded(self._selected(parameters, load))
-
-    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
-        """Propose the policies, and queues of a GPU-hour for the one that uses them."""
-        return SuggestedSpace(
-            question=f"Which training jobs of {workload.name} should run, and may others preempt them?",
-            dimensions={
-                "policy": list(get_args(Policy)),
-                "queues": {"grid": ["", "3250"], "when": {"policy": "las"}},
-            },
-            baseline={"policy": "backfill", "queues": None},
-            objective=("jct_mean", "jct_p99"),
-            fixed={} if processors == workload.machine_processors else {"gpus": processors},
-        )
 
     def prepare(self, parameters: Iterable[_GangsParameters]) -> None:
         """Compile the kernels, by running two jobs."""

@@ -15,7 +15,6 @@ from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     Outcome,
     Streams,
-    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
@@ -70,26 +69,6 @@ class ProvisioningSystem(System):
         """Refuse a log or a workflow that cannot be used, and tasks wider than the site."""
         site = None if parameters.trace is None else self._site(parameters, load)
         self._workflow(parameters, site)
-
-    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
-        """Propose provisioning against best effort, for workflows of narrow and of wide tasks."""
-        widest = max(1, (processors or 1) // 4)
-        return SuggestedSpace(
-            question=f"Does provisioning get workflows done sooner on {workload.name}?",
-            dimensions={
-                "approach": ["best_effort", "provisioned"],
-                "task_processors": sorted({min(size, widest) for size in (2, 10, 20)}),
-            },
-            baseline={"approach": "best_effort"},
-            objective="workflow_makespan",
-            fixed={
-                **({} if processors == workload.machine_processors else {"processors": processors}),
-                "search": "memetic",
-                "population": 20,
-                "iterations": 10,
-            },
-            replicates={"seeds": 20},
-        )
 
     def prepare(self, parameters: Iterable[ProvisioningParameters]) -> None:
         """Compile the site, the planners and the searches, on a few jobs and tasks."""

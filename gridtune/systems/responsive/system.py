@@ -14,7 +14,6 @@ from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     Outcome,
     Streams,
-    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
@@ -39,9 +38,6 @@ from gridtune.systems.responsive.simulator.site import (
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
-
-#: Rules to begin with.
-STARTERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index", "fair_share")
 
 
 class ResponsiveSystem(System):
@@ -85,16 +81,6 @@ class ResponsiveSystem(System):
         check_sequential(workload)
         if parameters.policy == "capped_fcfs" and not (workload.user >= 0).any():
             raise SimulationError("the log names no users", field="policy", hint="capped_fcfs needs them")
-
-    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
-        """Propose the simple rules on a rigid site."""
-        return SuggestedSpace(
-            question=f"Which simple rule serves short jobs on {workload.name} best?",
-            dimensions={"policy": list(STARTERS)},
-            baseline={"policy": "fcfs"},
-            objective="responsiveness_mean",
-            fixed={} if processors == workload.machine_processors else {"cores": processors},
-        )
 
     def prepare(self, parameters: Iterable[ResponsiveParameters]) -> None:
         """Compile the site and the learners that the cells need, on a handful of jobs."""

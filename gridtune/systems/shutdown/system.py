@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from gridtune.core.measures import Measure, RenamedMetric
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import Outcome, Streams, SuggestedSpace, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError, require_module
 from gridtune.systems.shutdown.metrics import (
     RENAMED_METRICS,
@@ -84,26 +84,6 @@ class ShutdownSystem(System):
         if parameters.policy in NETWORKS:
             require_module("torch", user=f"policy={parameters.policy}", extra="agents")
         self._days(parameters, load)
-
-    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
-        """Propose timeouts and the adaptive rule; nodes as the log's header has them, else of one core."""
-        submitted = workload.columns["submit_time"]
-        days = int(submitted.max() - submitted.min()) // 86_400 if len(submitted) else 0
-        if workload.is_joined:
-            days = len(workload.joined_parts()[0])
-        nodes = next((int(text) for text in workload.header.get("MaxNodes", ()) if text.isdecimal()), 0)
-        cores = (processors or 0) // nodes if nodes and (processors or 0) % nodes == 0 else 1
-        return SuggestedSpace(
-            question=f"When should idle nodes be switched off, with the jobs of {workload.name}?",
-            dimensions={
-                "policy": ["timeout", "adaptive"],
-                "timeout": {"grid": [1, 5, 15, 60], "when": {"policy": "timeout"}},
-            },
-            baseline={"policy": "timeout", "timeout": 5},
-            objective="energy_waste_per_day",
-            fixed={"nodes": (processors or 0) // cores or None, "cores_per_node": cores},
-            replicates={"windows": max(1, min(10, days))},
-        )
 
     def run(
         self, parameters: ShutdownParameters, *, streams: Streams, load: WorkloadLoader, tables: bool

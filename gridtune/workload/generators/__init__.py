@@ -13,11 +13,11 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType, NoneType, UnionType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry, nearest_name
@@ -32,6 +32,11 @@ __all__ = [
 ]
 
 Columns = Mapping[str, npt.NDArray[Any]]
+#: The types of the arguments that every generator has, and their values on the command line.
+_LENGTH_AND_SEED: dict[str, Any] = {
+    "jobs": (Annotated[int, Field(ge=1)], 10_000),
+    "seed": (Annotated[int, Field(ge=0)], 1),
+}
 
 #: Second 0 of every generated workload: Monday 2024-01-01 00:00 UTC, so that weekdays mean something.
 UNIX_START_TIME = 1_704_067_200
@@ -47,40 +52,39 @@ class _WorkloadGenerator:
         Its name in `generate_workload` and on the command line.
     make
         Called with `jobs`, `seed` and the parameters; returns SWF columns in order of submission.
-    parameters
-        Parameter names to their types (without None).
-    defaults
-        Parameter names to their default values.
+    model
+        The arguments of `make`, with types and defaults.
     """
 
     name: str
     make: Callable[..., Columns]
-    parameters: Mapping[str, type]
-    defaults: Mapping[str, Any]
+    model: type[BaseModel]
 
     @property
     def summary(self) -> str:
         """The first line of its documentation."""
         return (inspect.getdoc(self.make) or "").partition("\n")[0]
 
-    def checked(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters in their types, or say which one does not fit."""
-        values: dict[str, Any] = {}
-        for key, value in parameters.items():
-            kind = self.parameters.get(key)
-            if kind is None:
-                raise _unknown_parameter(self.name, key, self.parameters)
-            if value is None and self.defaults[key] is None:
-                values[key] = None
-            elif kind is int:
-                values[key] = _whole(key, value, at_least=None)
-            elif kind is float and isinstance(value, int | float | np.number) and not isinstance(value, bool):
-                values[key] = float(value)
-            elif kind is str and isinstance(value, str):
-                values[key] = value
-            else:
-                raise WorkloadError(f"must be of type {kind.__name__}, got {value!r}", field=key)
-        return values
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values of the parameters that are not given, without `jobs` and `seed`."""
+        fields = self.model.model_fields.items()
+        return {key: field.default for key, field in fields if key not in _LENGTH_AND_SEED}
+
+    def checked(self, given: Mapping[str, Any], read: Callable[[Any], BaseModel]) -> BaseModel:
+        """Return arguments in their types as one of the model's methods reads them, or refuse one."""
+        parameters = self.model.model_fields
+        for key in given.keys() - parameters.keys():
+            near = nearest_name(key, parameters)
+            hint = f"did you mean {near!r}? " if near else ""
+            hint += f"its parameters are {', '.join(parameters)}"
+            raise WorkloadError(f"generator {self.name!r} has no parameter {key!r}", hint=hint)
+        try:
+            return read(dict(given))
+        except ValidationError as fault:
+            error = fault.errors()[0]
+            reason = error["msg"].replace("Input should be", "must be")
+            raise WorkloadError(f"{reason}, got {error['input']!r}", field=str(error["loc"][0])) from None
 
 
 #: All generators by name; those that packages announce are imported when they are asked for.
@@ -104,33 +108,20 @@ def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Col
     """
 
     def register(make: Callable[..., Columns]) -> Callable[..., Columns]:
-        signature = inspect.signature(make)
-        hints = typing.get_type_hints(make)
-        own = {key: value for key, value in signature.parameters.items() if key not in {"jobs", "seed"}}
-        parameters = {key: _plain_type(name, key, hints.get(key)) for key in own}
-        missing = [key for key, value in own.items() if value.default is inspect.Parameter.empty]
-        if missing or "processors" not in own or not {"jobs", "seed"} <= set(signature.parameters):
+        own = {key: one.default for key, one in inspect.signature(make).parameters.items()}
+        missing = [key for key in own.keys() - _LENGTH_AND_SEED if own[key] is inspect.Parameter.empty]
+        if missing or not {"processors", *_LENGTH_AND_SEED} <= own.keys():
             raise WorkloadError(
-                f"generator {name!r} does not fit: its signature is {signature}",
+                f"generator {name!r} does not fit: its signature is {inspect.signature(make)}",
                 hint="it takes jobs, seed, processors and parameters that all have defaults",
             )
-        defaults = {key: value.default for key, value in own.items()}
-        item = _WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
-        GENERATORS.register(name, item)
+        hints = typing.get_type_hints(make)
+        fields: dict[str, Any] = {key: (hints.get(key, Any), default) for key, default in own.items()}
+        model = create_model(name, __config__=ConfigDict(strict=True), **fields | _LENGTH_AND_SEED)
+        GENERATORS.register(name, _WorkloadGenerator(name, make, model))
         return make
 
     return register
-
-
-def _plain_type(name: str, parameter: str, hint: Any) -> type:
-    """Return int, float or str for a hint such as `float | None`."""
-    kinds = [hint]
-    if isinstance(hint, UnionType) or typing.get_origin(hint) is typing.Union:
-        kinds = [kind for kind in typing.get_args(hint) if kind is not NoneType]
-    if len(kinds) != 1 or kinds[0] not in {int, float, str}:
-        raise WorkloadError(f"generator {name!r}: {parameter} must be int, float or str, not {hint}")
-    plain: type = kinds[0]
-    return plain
 
 
 def generator_names() -> tuple[str, ...]:
@@ -168,10 +159,11 @@ def generate_workload(name: str, *, jobs: int, seed: int, **parameters: Any) -> 
         If the generator or a parameter is unknown, of the wrong type or out of range.
     """
     model = GENERATORS.find(name)
-    values = {**model.defaults, **model.checked(parameters)}
-    count = _whole("jobs", jobs, at_least=1)
-    start = _whole("seed", seed, at_least=0)
-    columns = dict(model.make(jobs=count, seed=start, **values))
+    given = {"jobs": jobs, "seed": seed, **parameters}
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in given.items()}
+    values = dict(model.checked(plain, model.model.model_validate))
+    columns = dict(model.make(**values))
+    count, start = values.pop("jobs"), values.pop("seed")
     columns["job_id"] = np.arange(1, count + 1)
     processors = int(values["processors"])
     return Workload(
@@ -190,37 +182,16 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     WorkloadError
         If a text has no `=`, repeats a key, names no parameter or does not read as its type.
     """
-    model = GENERATORS.find(name)
-    kinds = {"jobs": int, "seed": int, **model.parameters}
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise WorkloadError(f"{text!r} is not of the form key=value", hint="such as jobs=5000")
-        if key not in kinds:
-            raise _unknown_parameter(name, key, kinds)
         if key in values:
             raise WorkloadError("given twice", field=key)
-        try:
-            values[key] = kinds[key](value)
-        except ValueError:
-            raise WorkloadError(f"{value!r} is not of type {kinds[key].__name__}", field=key) from None
-    return values
-
-
-def _whole(field: str, value: Any, *, at_least: int | None) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise WorkloadError(f"must be a whole number, got {value!r}", field=field)
-    if at_least is not None and value < at_least:
-        raise WorkloadError(f"must be at least {at_least}, got {value}", field=field)
-    return int(value)
-
-
-def _unknown_parameter(name: str, key: str, parameters: Iterable[str]) -> WorkloadError:
-    near = nearest_name(key, parameters)
-    hint = f"did you mean {near!r}? " if near else ""
-    hint += f"its parameters are {', '.join(parameters)}"
-    return WorkloadError(f"generator {name!r} has no parameter {key!r}", hint=hint)
+        values[key] = value
+    model = GENERATORS.find(name)
+    return model.checked(values, model.model.model_validate_strings).model_dump(exclude_unset=True)
 
 
 def _header(

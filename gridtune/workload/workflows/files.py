@@ -133,8 +133,8 @@ class _Task:
 
     Attributes
     ----------
-    name, kind
-        Its identity in the file, and the program it runs.
+    name
+        Its identity in the file.
     line
         Returns its line in the file (1-based), which may take a while.
     run_time
@@ -146,7 +146,6 @@ class _Task:
     """
 
     name: str
-    kind: str
     line: Callable[[], int]
     run_time: float | None = None
     processors: int = 1
@@ -201,9 +200,8 @@ class _WorkflowReader:
                 np.array([number[one.name] for one, _ in ends], np.int64),
                 np.array([number[other.name] for _, other in ends], np.int64),
                 np.array(sent, np.float64),
-                tuple(task.kind for task in self.tasks.values()),
-                name,
-                self._applied,
+                name=name,
+                cleaning=self._applied,
             )
         except WorkloadError as fault:
             raise WorkloadError(fault.message, path=self.path, field=fault.field, hint=fault.hint) from None
@@ -302,7 +300,7 @@ class _DaxReader(_WorkflowReader):
         name = self._required(job, "id")
         if name in self.tasks:
             raise self._fault(job, f"two jobs are called {name!r}", "id")
-        task = self.tasks[name] = _Task(name, job.attributes.get("name", name), lambda: job.line)
+        task = self.tasks[name] = _Task(name, lambda: job.line)
         inherited = self.programs.get((job.attributes.get("namespace"), job.attributes.get("name")), [])
         own = job.all("profile", "metadata")
         if "runtime" in job.attributes:
@@ -516,7 +514,7 @@ class _WfFormatReader(_WorkflowReader):
             raise self.json.fault("a task without 'id' or 'name'", *at)
         if name in self.tasks:
             raise self.json.fault(f"two tasks are called {name!r}", *at, "id" if "id" in task else "name")
-        record = _Task(name, self._kind(task, str(task.get("name") or name)), partial(self.json.line_of, *at))
+        record = _Task(name, partial(self.json.line_of, *at))
         self.tasks[name] = record
         self._measured(record, task, at)
         for key, files in (("inputFiles", record.reads), ("outputFiles", record.writes)):
@@ -554,14 +552,7 @@ class _WfFormatReader(_WorkflowReader):
             if record is None:
                 message = f"an execution of {str(task.get('id'))!r}, which is not a task of the specification"
                 raise self.json.fault(message, *place, "id")
-            record.kind = self._kind(task, record.kind)
             self._measured(record, task, place)
-
-    @staticmethod
-    def _kind(task: Mapping[str, Any], otherwise: str) -> str:
-        command = task.get("command")
-        program = command.get("program") if isinstance(command, dict) else None
-        return str(program or task.get("category") or otherwise)
 
 
 def _identity(task: Mapping[str, Any]) -> str:

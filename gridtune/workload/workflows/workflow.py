@@ -67,8 +67,6 @@ class Workflow:
         Shape (m,), int64: edge e leads from task `parent[e]` to task `child[e]`.
     volume
         Shape (m,), float64 bytes, ≥ 0, that the parent sends to the child; by default nothing.
-    kinds
-        n names of the programs that the tasks run; by default their own names.
     name
         Its name in tables and plots.
     cleaning
@@ -86,7 +84,6 @@ class Workflow:
     parent: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     child: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     volume: FloatArray = field(default_factory=lambda: np.zeros(0))
-    kinds: tuple[str, ...] = ()
     name: str = "workflow"
     cleaning: Mapping[str, int] = field(default_factory=dict)
 
@@ -94,7 +91,6 @@ class Workflow:
         set_field = object.__setattr__
         set_field(self, "names", tuple(self.names))
         set_field(self, "cleaning", MappingProxyType(dict(self.cleaning)))
-        set_field(self, "kinds", tuple(self.kinds) or self.names)
         volume = self.volume if len(self.volume) else np.zeros(len(self.parent))
         for name, values in (("run_time", self.run_time), ("volume", volume)):
             set_field(self, name, _frozen(np.array(values, dtype=np.float64)))
@@ -121,8 +117,7 @@ class Workflow:
         if self.run_time.ndim not in (1, 2) or self.run_time.shape[-1] == 0:
             shape = self.run_time.shape
             raise WorkloadError(f"run times come as (n,) or (n, sites), not {shape}", field="run_time")
-        columns = (("run_time", self.run_time), ("processors", self.processors), ("kinds", self.kinds))
-        for name, column in columns:
+        for name, column in (("run_time", self.run_time), ("processors", self.processors)):
             if len(column) != count:
                 raise WorkloadError(f"{count} tasks, but {len(column)} {name}", field=name)
         for name in ("child", "volume"):
@@ -206,11 +201,6 @@ class Workflow:
         return int(self.processors.max())
 
     @cached_property
-    def mean_run_time(self) -> FloatArray:
-        """Shape (n,), float64 seconds: of each task over the sites."""
-        return _frozen(self.run_time.reshape(len(self), -1).mean(axis=1))
-
-    @cached_property
     def work(self) -> float:
         """Σ run time × processors, processor-seconds: the allocation cost of best effort (equation 9).
 
@@ -262,17 +252,8 @@ class Workflow:
         Returns
         -------
         dict
-            Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with
-            its tasks, its run times (seconds) and its processors.
+            Counts and totals by name; `levels`, the tasks of each.
         """
-        run, kinds = self.mean_run_time, np.array(self.kinds)
-        by_kind = []
-        for kind in dict.fromkeys(self.kinds):
-            rows = kinds == kind
-            times, width = run[rows], self.processors[rows]
-            row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
-            spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
-            by_kind.append({**row, "run_time": spread})
         return {
             "name": self.name,
             "tasks": len(self),
@@ -284,7 +265,6 @@ class Workflow:
             "bytes_sent": float(self.volume.sum()),
             "cleaning": dict(self.cleaning),
             "content": self.checksum,
-            "kinds": by_kind,
         }
 
 
@@ -371,7 +351,6 @@ def generate_workflow(
         edges[:, 0],
         edges[:, 1],
         draw.uniform(0, 2 * mean_volume, len(edges)),
-        tuple(f"level{a}" for a in level.tolist()),
         f"random{tasks}x{depth}",
     )
 
@@ -424,13 +403,11 @@ def cybershake_workflow(variations: int = 4017) -> Workflow:
     above = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 4)]
     parent = [p for p, _ in above] + [3] * variations + [4] * variations + synthesis.tolist()
     child = [c for _, c in above] + synthesis.tolist() * 2 + peak.tolist()
-    kinds = (*names, *["synthSGT"] * variations, *["peakValCal"] * variations)
     return Workflow(
         (*names, *(f"synthSGT_{i}" for i in numbers), *(f"peakValCal_{i}" for i in numbers)),
         np.concatenate([seconds, np.full(variations, 519), np.full(variations, 1)]).astype(np.float64),
         np.concatenate([widths, np.ones(2 * variations, np.int64)]).astype(np.int64),
         np.array(parent),
         np.array(child),
-        kinds=kinds,
         name="cybershake",
     )

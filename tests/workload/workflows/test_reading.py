@@ -134,7 +134,6 @@ def written(folder, name, text):
 def test_all_formats_tell_the_same(tmp_path, name, compression):
     workflow = read_workflow(written(tmp_path, name + compression, FILES[name]))
     assert workflow.names == ("A", "B", "C")
-    assert workflow.kinds == ("split", "work", "work")
     assert workflow.run_time.tolist() == [1.5, 20, 2]
     assert workflow.processors.tolist() == [1, 4, 1]
     edges = {
@@ -368,8 +367,6 @@ def test_a_workflow_is_described(tmp_path):
     assert description["work_processor_seconds"] == 1.5 + 80 + 2
     assert description["critical_path_seconds"] == 23.5
     assert description["bytes_sent"] == 130
-    work = {"mean": 11.0, "least": 2.0, "most": 20.0}
-    assert description["kinds"][1] == {"kind": "work", "tasks": 2, "processors": 4, "run_time": work}
 
 
 @pytest.mark.parametrize(
