@@ -220,7 +220,8 @@ def read_run(folder: Path) -> Run:
     cluster = replace(cluster, outages=outages(folder, cluster, int(meta["T0"])), zero=int(meta["T0"]))
     rows = table(folder, "golden.csv")
     events = table(folder, "events.csv")
-    events = sorted([*events, *_of_components(rows)], key=lambda event: float(event["t"]))
+    if apart := _of_components(rows):
+        events = sorted([*events, *apart], key=lambda event: float(event["t"]))
     factor, zero = float(meta["factor"]), int(meta["T0"])
     arrays = arrays_of(folder, rows)
     requests, unknown = [], Counter[str]()
