@@ -426,10 +426,11 @@ class Agreement:
         if not self.jobs:
             return Trust("not graded", "the log has no recorded waits to compare with")
         match = {"yes": "match", "signs only": "are near", "no": "differ from"}[self.level]
+        beside = "" if self.level == "yes" else f" of a median wait of {self.recorded_median:,.0f} s"
         return Trust(
             self.level,
             f"simulated waits {match} the recorded ones (mean {self.simulated_mean:,.0f} s, recorded "
-            f"{self.recorded_mean:,.0f} s; median error {self.median_error:,.0f} s; rank correlation "
+            f"{self.recorded_mean:,.0f} s; median error {self.median_error:,.0f} s{beside}; rank correlation "
             f"{self.rank:.2f})",
         )
 

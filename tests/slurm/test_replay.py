@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -32,6 +32,7 @@ from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import ClusterState, Phases, in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.workload.slurm import SlurmAccounts
+from tests.conftest import examples
 from tests.slurm.reference import Record, Reference, reference_replay
 
 NODES = (
@@ -244,7 +245,7 @@ def logs(draw):
     return requests
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     clusters(),
     logs(),
@@ -264,7 +265,7 @@ def test_the_kernel_equals_its_twin(cluster, requests, phases):
     assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters(), logs(), st.integers(0, 5))
 def test_a_replay_that_ends_early_starts_what_is_needed_as_a_whole_one_does(cluster, requests, needed):
     cluster = replace(cluster, preemption=Preemption())
@@ -332,7 +333,7 @@ def able(cluster, requests):
     return [one for one in requests if check.can_run(one)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     clusters(),
     logs(),
@@ -355,7 +356,7 @@ def without_preemption():
     return clusters().map(lambda one: replace(one, preemption=Preemption(), backfill=True))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(without_preemption(), heterogeneous(), st.builds(Phases, st.integers(0, 59), st.integers(0, 19)))
 def test_heterogeneous_jobs_equal_their_twin(cluster, requests, phases):
     requests = able(cluster, requests)
@@ -369,7 +370,7 @@ def test_heterogeneous_jobs_equal_their_twin(cluster, requests, phases):
         assert len(starts) == 1
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(clusters(), crowds(), ROLLOUTS, st.sampled_from([None, None, 60, 400]))
 def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
     requests = able(cluster, requests)
@@ -391,7 +392,7 @@ class Ranking(gt.Policy):
         return np.lexsort((jobs.job, jobs.processors * jobs.walltime))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters(), crowds(), st.sampled_from([None, 0, 90, 400]))
 def test_a_policy_that_decides_is_an_order(cluster, requests, guard):
     requests = able(cluster, requests)
@@ -419,7 +420,7 @@ def test_what_a_policy_may_not_decide_on_nodes():
             replay(cluster, requests, order=deciding())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters(), crowds(), ORDERS | ROLLOUTS, st.sampled_from([None, 90]), st.integers(1, 600), st.data())
 def test_no_run_time_decides_before_its_job_has_ended(cluster, requests, order, guard, now, data):
     cluster = replace(cluster, preemption=Preemption())
@@ -439,7 +440,7 @@ def test_no_run_time_decides_before_its_job_has_ended(cluster, requests, order, 
     np.testing.assert_array_equal(*begun)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(clusters(), logs(), st.integers(60, 300), st.integers(0, 10**6))
 def test_a_start_that_is_not_empty_equals_its_twin(cluster, requests, now, used):
     # What runs is what a replay had running then.

@@ -192,7 +192,12 @@ class _AccountedJobs:
         origin = 0 if 0 <= first < _DATED else first
         never, running = self._never_started(start, elapsed), self._unfinished(end)
         run = self._run_times(instants, elapsed, ~never & ~running)
-        wait = np.where(start != UNKNOWN, start - submit, self.read.durations("wait"))
+        given = self.read.durations("wait")
+        apart = (start != UNKNOWN) & (given >= 0) & (np.abs(start - submit - given) > 60)
+        self.notes["jobs waited another time than start - submit: they have start - submit"] += int(
+            apart.sum()
+        )
+        wait = np.where(start != UNKNOWN, start - submit, given)
         wait = np.where(never & (end != UNKNOWN), end - submit, wait)
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
@@ -416,11 +421,11 @@ class _AccountedJobs:
                 f"jobs got other processors than they asked for, in all {factor:.4g} times as many; "
                 f"jobs have those they {taken}"
             ] = differ
-        if self.records.unread:
-            header["Import"] = (
-                f"{len(self.records.unread)} columns are not read (traces import --unread lists them)",
-            )
-            header[UNREAD] = self.records.unread
+        looked_at = LOOKED_AT.union(name.lower() for name in self.read.chosen.values())
+        beside = (name for name in self.records.columns if name.lower() not in looked_at)
+        if unread := (*self.records.unread, *beside):
+            header["Import"] = (f"{len(unread)} columns are not read (traces import --unread lists them)",)
+            header[UNREAD] = unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())
         if origin >= _DATED:

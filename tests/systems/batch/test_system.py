@@ -168,6 +168,7 @@ def test_switches_reach_the_simulation() -> None:
         ({"window": "three"}, "i/n"),
         ({"noise": 0.5}, "no effect"),
         ({"copy_shift": 5}, "no effect"),
+        ({"order": "sjf", "half_life": 5.0}, "half_life has no effect with order=sjf, which counts no use"),
         ({"warmup": 0.6, "cooldown": 0.6}, "leave out every job"),
         ({"load": 0}, "greater than 0"),
         ({"warmup": 1}, "less than 1"),
