@@ -16,11 +16,11 @@ import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import SweepError
+from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
-from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.code import SweepCode
@@ -179,6 +179,21 @@ def test_an_interrupt_keeps_the_finished_cells(tmp_path: Path, monkeypatch: pyte
     assert len(read_journal(tmp_path / "out" / "journal.jsonl")) == 5
     assert not (tmp_path / "out" / ".inline").exists()
     assert run_space(toy_space(), directory=tmp_path / "out", executor="inline").ran == 11
+
+
+def test_a_folder_that_is_moved_during_the_run_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    out, moved = tmp_path / "out", tmp_path / "moved"
+
+    class Mover(SweepObserver):
+        def finished(self, results: Sequence[CellResult]) -> None:
+            if out.exists():
+                out.rename(moved)
+
+    with pytest.warns(GridtuneWarning, match="was moved or removed during the run"):
+        result = run_space(toy_space(), directory=out, executor="inline", observers=[Mover()])
+    assert result.complete
+    assert result.path.exists()
+    assert len(read_journal(moved / "journal.jsonl")) == 16
 
 
 def test_an_observer_that_fails_ends_an_inline_sweep_and_loses_nothing(tmp_path: Path) -> None:
