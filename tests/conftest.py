@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,17 @@ from tests.extras import AGENTS, can_be_imported
 # others. A deadline by the clock fails on a busy machine, and where a first call imports or compiles.
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("fresh"), derandomize=True)
+# For `scripts/test` without a name: most faults fail one of the first examples. `--all` and tests of a named
+# folder draw all of them.
+settings.register_profile("few", settings.get_profile("same"), max_examples=25)
 settings.load_profile("same")
+
+
+def examples(count: int) -> settings:
+    """Return settings for the number of examples that tell a fault; a quarter where the profile is `few`."""
+    few = settings.get_current_profile_name() == "few"
+    return settings(max_examples=max(count // 4, min(count, 10)) if few else count)
+
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Files that take twenty seconds or more with kernels in the cache, the longest first.
@@ -37,6 +48,9 @@ LONG = (
     "batch/simulator/test_twin.py",
     "core/test_compiled.py",
     "test_notebooks.py",
+    "cli/test_choose.py",
+    "batch/simulator/test_scores.py",
+    "workload/test_real_logs.py",
     "test_scripts.py",
     "systems/shutdown/test_system.py",
     "test_plugin.py",
@@ -69,6 +83,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out test modules that need an extra that is not installed."""
     is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
     return True if is_test and not can_be_imported(collection_path) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep bytecode of test modules even where Python is told to write none: making it takes ten seconds."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -113,7 +113,8 @@ def machines_of(
             raise SimulationError(
                 f"{workload.name} does not say how large its machine is",
                 field="processors",
-                hint="pass processors= (--processors N)",
+                hint="pass processors= (--processors N), or write it into a log: gridtune traces import LOG "
+                "NEW.parquet --processors N",
             )
         require_number(size, "processors", whole=True, least=1, error=SimulationError)
         if size >= 2**31:

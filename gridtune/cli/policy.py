@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,7 +167,7 @@ def _tables(ratings: list[predicting.Rating], title: str) -> list[Table]:
             order,
             one.predictor,
             f"{gain.change:+.1%}",
-            f"[{gain.low:+.0%}, {gain.high:+.0%}]",
+            "–" if math.isnan(gain.low) else f"[{gain.low:+.0%}, {gain.high:+.0%}]",
             f"{gain.clairvoyant:+.1%}",
             f"{one.share(order):.0%}",
         )

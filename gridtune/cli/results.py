@@ -440,7 +440,7 @@ def _rerun(
         raise click.UsageError("--plugin goes with --add-metric")
     if add_metric:
         added = sum(1 for _ in add_metrics(Path(cell), add_metric, plugin))
-        click.echo(f"{added:,} cells have {', '.join(add_metric)} now; to rank by it:")
+        click.echo(f"{added or 'all'} cells have {', '.join(add_metric)} now; to rank by it:")
         click.echo(shlex.join(["gridtune", "report", cell, "--objective", add_metric[0]]))
         return
     if out is not None:

@@ -190,7 +190,7 @@ class System(ABC):
     value_warnings
         Parameters to values to what a reader of results with that value must know: notes below a ranking.
     watched_metrics
-        Metrics that a verdict looks at beside the objectives, to say who pays for the best configuration.
+        Metrics that a verdict looks at beside the objectives, to show what the best configuration costs.
     search_spaces
         Folder of the search spaces that come with the system, or None.
     papers

@@ -106,13 +106,17 @@ def number_text(value: float | None) -> str:
     return text.replace("-", "−")
 
 
+#: Per cent from which on a difference is written as more than that.
+_LARGEST = 1e6
+
+
 def percent_text(fraction: float | None) -> str:
-    """Write a fraction as a signed percentage."""
+    """Write a fraction as a signed percentage; the end of an interval that has nearly none is cut."""
     if fraction is None or math.isnan(fraction):
         return "–"
-    percent = fraction * 100
+    percent = min(fraction * 100, _LARGEST)
     digits = 0 if abs(percent) >= 100 else 1
-    return f"{percent:+,.{digits}f} %".replace("-", "−")
+    return ("> " if percent == _LARGEST else "") + f"{percent:+,.{digits}f} %".replace("-", "−")
 
 
 def file_text(name: str) -> str:

@@ -69,9 +69,10 @@ MODELLED_FACTS = (
 def not_modelled(workload: Workload | None, *clusters: SlurmCluster) -> list[str]:
     """Return what replays do not model: settings of clusters, and facts of a log."""
     lines = dict.fromkeys(line for cluster in clusters for line in cluster.not_modelled)
-    modelled: tuple[str, ...] = MODELLED_FACTS
-    if workload and any("licenses=" in text for text in workload.names.get("options", {}).values()):
-        modelled += ("licences",)
+    options = workload.names.get("options", {}).values() if workload else ()
+    words = {"licences": ("licenses=",), "deadlines": ("time-min=", "deadline=")}
+    asked = (fact for fact, some in words.items() if any(word in text for text in options for word in some))
+    modelled = (*MODELLED_FACTS, *asked)
     facts = log_remarks(workload.contents, modelled).get("ignored") if workload else None
     return [*sorted(lines), *([f"the log: {facts}"] if facts else [])]
 
@@ -425,10 +426,11 @@ class Agreement:
         if not self.jobs:
             return Trust("not graded", "the log has no recorded waits to compare with")
         match = {"yes": "match", "signs only": "are near", "no": "differ from"}[self.level]
+        beside = "" if self.level == "yes" else f" of a median wait of {self.recorded_median:,.0f} s"
         return Trust(
             self.level,
             f"simulated waits {match} the recorded ones (mean {self.simulated_mean:,.0f} s, recorded "
-            f"{self.recorded_mean:,.0f} s; median error {self.median_error:,.0f} s; rank correlation "
+            f"{self.recorded_mean:,.0f} s; median error {self.median_error:,.0f} s{beside}; rank correlation "
             f"{self.rank:.2f})",
         )
 

@@ -58,6 +58,10 @@ class Queue:
     held: Mapping[str, int]
 
 
+#: Seconds by which a given instant may differ from that of running jobs.
+_LATE = 60
+
+
 def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Queue:
     """Read the output of `_COMMAND`.
 
@@ -78,12 +82,16 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
     for number, row in read_table(path, *_COLUMNS, hint=f"it takes all of the output of {_COMMAND}"):
         if row["JOBID"] != "JOBID":
             reader.add({name: value.strip() for name, value in row.items()}, number)
-    if now is None:
-        if not reader.instants:
-            raise WorkloadError(
-                "nothing runs, so the file does not say when it is of", path=path, hint="give --now"
-            )
-        now = int(np.median(reader.instants))
+    ran = int(np.median(reader.instants)) if reader.instants else now
+    if ran is None:
+        raise WorkloadError(
+            "nothing runs, so the file does not say when it is of", path=path, hint="give --now"
+        )
+    now = ran if now is None else now
+    if abs(now - ran) > _LATE:
+        given, said = (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(one)) for one in (now, ran))
+        message = f"--now {given} is not when squeue ran: its running jobs started and ran until {said}"
+        raise WorkloadError(message, path=path, hint="leave --now out")
     running = tuple((one, min(start, now), nodes) for one, start, nodes in reader.running)
     return Queue(now, tuple(reader.pending), running, reader.planned, reader.held)
 
@@ -106,10 +114,10 @@ class QueueReader(PlacedReader):
         """Take the job of a line."""
         self.place = (self.path, line)
         state, reason = row["STATE"], row.get("REASON", "")
-        if state not in {"PENDING", "RUNNING"}:
+        if state not in {"PENDING", "RUNNING", "CONFIGURING"}:
             return
         request = self.request(row)
-        if state == "RUNNING":
+        if state != "PENDING":
             start = self._instant(row, "START_TIME")
             nodes = host_list(row.get("NODELIST", ""), self.path, line, "NODELIST")
             unknown = next((name for name in nodes if name not in self.number_of), None)
@@ -146,6 +154,7 @@ class QueueReader(PlacedReader):
             raise self.fault(str(error), "TRES_PER_NODE") from None
         kind = next((kind for kind in gpus if kind), "")
         features = row.get("FEATURES", "")
+        leader, component, _ = row["JOBID"].partition("+")
         request = Request(
             self._number(row["JOBID"]),
             self._instant(row, "SUBMIT_TIME"),
@@ -164,6 +173,8 @@ class QueueReader(PlacedReader):
             gpus=sum(count or 1 for count in gpus.values()),
             gpu_type=kind,
             features=() if features in {"", "(null)"} else features_of(features),
+            # Where jobs are preempted, components are taken as jobs: see RequestCheck.
+            component_of=0 if self.cluster.preemption.preempts else self._number(leader) * bool(component),
         )
         try:
             self.check.check(request)

@@ -262,6 +262,9 @@ class _ClusterReplay:
     def run(self, needed: int | None = None) -> Result:
         """Run until every job has ended, or so many of the first requests have started."""
         world, rules, first = self.world, self.cluster.priorities, self.begin
+        # Each call of a kernel looks for its machine code by types; with callbacks that takes milliseconds.
+        types = map(take_turn.typeof_pyval, (world, self.ordering, ADVANCE, NEVER))
+        self.turn = take_turn.compile(tuple(types))
         wanted = np.flatnonzero(np.array(self.order) < (needed or 0))
         tick = first + (self.phases.tick - first) % rules.period
         while (rules.multifactor or needed is not None) and self._goes_on():
@@ -270,9 +273,9 @@ class _ClusterReplay:
             self._advance(tick)
             if rules.multifactor:
                 before = world.usage.copy()
-                take_turn(world, self.ordering, SETTLE, tick)
+                self.turn(world, self.ordering, SETTLE, tick)
                 world.factor[:] = self.tree.factors(world.usage, rules, before)
-                take_turn(world, self.ordering, PRIORITISE, tick)
+                self.turn(world, self.ordering, PRIORITISE, tick)
             tick += rules.period
         if not world.state["stuck"]:
             self._advance(NEVER)
@@ -307,7 +310,7 @@ class _ClusterReplay:
         """Go on to an instant, and keep the suspensions that are over, for few of which a kernel has room."""
         state, full = self.world.state, True
         while full:
-            take_turn(self.world, self.ordering, ADVANCE, until)
+            self.turn(self.world, self.ordering, ADVANCE, until)
             count = int(state["pauses"])
             if count > 0:
                 self.pauses.append(self.world.suspension.over[: 3 * count].reshape(-1, 3).copy())

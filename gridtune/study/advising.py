@@ -281,7 +281,11 @@ def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 2
         details=[("effect", effect.numbers) for effect in later.effects.values()],
         not_modelled=later.not_modelled,
     )
-    return answer.graded(trust)
+    answer = answer.graded(trust)
+    submitted = [later.log.instant(second) for second in later.log.submit_time.tolist()]
+    early = sum(one is not None and f"{one:%Y-%m-%d}" < content["written"] for one in submitted)
+    step = f"{early:,} of {len(submitted):,} jobs are from before the day of the prediction: give later ones"
+    return replace(answer, next_steps=[step, *answer.next_steps] if early else answer.next_steps)
 
 
 def _search(

@@ -168,13 +168,17 @@ class FactsWriter(SweepObserver):
 
 
 def _check_folder(space: SearchSpace, folder: Path) -> None:
-    """Refuse a folder that cannot be written, or with a sweep of another name: its tables would be lost."""
-    name = SweepFacts.read(folder).name if (folder / FACTS_FILE).exists() else space.name
-    if name != space.name:
+    """Refuse a folder that cannot be written, or with another sweep, whose tables would be lost."""
+    there = SweepFacts.read(folder) if (folder / FACTS_FILE).exists() else space
+    extend = f", or call the search space {there.name!r} to extend that sweep"
+    own, other = repr(space.name), repr(there.name)
+    if there.system != space.system:
+        own, other, extend = f"{own} of {space.system}", f"{other} of {there.system}", ""
+    if own != other:
         raise SweepError(
-            f"holds the sweep {name!r}, whose tables those of {space.name!r} would replace",
+            f"holds the sweep {other}, whose tables those of {own} would replace",
             path=folder,
-            hint=f"give another with --out, or call the search space {name!r} to extend that sweep",
+            hint=f"give another with --out{extend}",
         )
     check_writable(folder)
 

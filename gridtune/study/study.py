@@ -216,7 +216,9 @@ class Study:
         notes = [] if self.other_code is None else [self.other_code.message]
         if self.earlier:
             cells = (
-                "cell of an earlier space stays" if self.earlier == 1 else "cells of an earlier space stay"
+                "cell of an earlier space or log stays"
+                if self.earlier == 1
+                else "cells of an earlier space or log stay"
             )
             notes.append(f"{self.earlier} {cells} in the journal, not in the tables")
         return notes

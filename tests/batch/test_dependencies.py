@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -16,6 +16,7 @@ from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 from gridtune.sweep.execution.runner import run_cell
 from tests.batch.logs import logs
+from tests.conftest import examples
 
 
 def dependent(log: gt.Workload, before: list[int], think: list[int]) -> gt.Workload:
@@ -88,7 +89,7 @@ def dependent_logs(draw):
     return dependent(log, before, think), before, think
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(case=dependent_logs(), easy=st.booleans())
 def test_equals_a_machine_stepped_second_by_second(case, easy):
     log, before, think = case
@@ -102,7 +103,7 @@ def test_equals_a_machine_stepped_second_by_second(case, easy):
     assert [ours[number] for number in log.job_id.tolist()] == twin
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     case=dependent_logs(),
     policy=st.sampled_from(
@@ -182,7 +183,7 @@ def test_partitions_and_dependencies_go_together():
     assert schedule.start_time.tolist() == [0, 0, 13]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case=dependent_logs(), order=st.sampled_from(["fcfs", "sjf", "wfp3"]), cores=st.sampled_from([1, 2]))
 def test_with_power_states_the_schedule_is_that_of_its_own_submissions(case, order, cores):
     log, before, think = case

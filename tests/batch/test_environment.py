@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 
 import gridtune as gt
 from gridtune.batch.environment import STEPWISE, BatchEnv, BatchVectorEnv, read_jobs
@@ -14,6 +14,7 @@ from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.errors import SimulationError
 from gridtune.testing.environments import _assert_same
 from tests.batch.logs import logs, make_log
+from tests.conftest import examples
 
 ROOM = 64
 WALLTIME, AREA = 2, 3
@@ -47,7 +48,7 @@ def play(env, choose, first=0):
     return total, env.schedule().start_time
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(logs(machine=8, jobs=24))
 def test_the_first_candidate_and_the_shortest_are_the_simulators_orders(log):
     whole = {"jobs": len(log), "candidates": ROOM}
@@ -61,7 +62,7 @@ def test_the_first_candidate_and_the_shortest_are_the_simulators_orders(log):
     np.testing.assert_array_equal(start, expected.start_time)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(logs(machine=8, jobs=24))
 def test_choices_of_backfilling_are_the_simulators(log):
     whole = {"jobs": len(log), "candidates": ROOM, "mode": "backfill"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -15,6 +15,7 @@ from gridtune.errors import SimulationError, SweepError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.run import space_cells
 from tests.batch.logs import logs, reference_starts
+from tests.conftest import examples
 
 SIZES = {"1": 8, "2": 12}
 
@@ -23,7 +24,7 @@ def parted(log: gt.Workload, partition: np.ndarray, **changes: object) -> gt.Wor
     return replace(log, columns={**log.columns, "partition": partition}, whole_log=None, **changes)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     log=logs(),
     choice=st.integers(0, 2**24),

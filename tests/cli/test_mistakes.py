@@ -217,6 +217,14 @@ def test_a_sweep_does_not_replace_the_tables_of_another(folder: Path, gridtune) 
     assert "results/mine: holds the sweep 'mine', whose tables those of 'other' would replace" in err
     assert "hint: give another with --out" in err
     assert content(folder) == before
+    # `gridtune init LOG` calls the spaces of all systems by the log.
+    (folder / "same.yaml").write_text(
+        "name: mine\nsystem: shutdown\nfixed: {trace: quickstart}\ndimensions: {policy: [always_on]}\n"
+        "objective: energy_total\nbaseline: {policy: always_on}\n"
+    )
+    code, _, err = gridtune("sweep", "same.yaml", *quiet)
+    assert code == 2
+    assert "holds the sweep 'mine' of batch, whose tables those of 'mine' of shutdown would replace" in err
 
 
 def test_a_journal_of_a_newer_gridtune_is_left_alone(folder: Path, gridtune) -> None:

@@ -180,8 +180,17 @@ def test_a_prediction_is_verified_unless_it_was_edited(paths, tmp_path):
     answer = json.loads(CliRunner().invoke(cli, verify).stdout)
     assert answer["trust"]["level"] == "no"
     assert answer["advice"].startswith("No answer")
+    assert "jobs are from before the day of the prediction" in answer["next_steps"][0]
     stored.write_text(stored.read_text().replace("bf_interval=300", "bf_interval=3000"))
     assert "was changed after it was written" in str(CliRunner().invoke(cli, verify).exception)
+
+
+def test_a_change_to_the_running_configuration_is_refused(paths):
+    log, folder = paths
+    for options in (["--change", "PriorityWeightQOS=5"], ["--to", folder]):
+        error = str(whatif(log, "--slurm", folder, *options).exception)
+        assert "nothing changes" in error
+        assert "give those from before it" in error
 
 
 def test_a_prediction_without_an_interval_is_verified(paths, tmp_path):
@@ -252,7 +261,7 @@ def test_the_release_is_that_of_the_site_or_asked_for(paths, tmp_path):
     other.mkdir()
     (other / "slurm.conf").write_text(CONF)
     upgrade = [log, "--slurm", folder, "--draws", "2", "--to", str(other), "--json"]
-    assert json.loads(whatif(*upgrade).output)["slurm_conf"] == []
+    assert "nothing changes" in str(whatif(*upgrade).exception)
     (other / "scontrol_show_config.txt").write_text("SLURM_VERSION = 24.11.5\n")
     assert json.loads(whatif(*upgrade).output)["slurm_conf"] == ["-Slurm 23.02.7", "+Slurm 24.11.5"]
     stated.unlink()

@@ -196,6 +196,7 @@ FunctionIdentity._unique_ids = count(1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbered", [False, True])
 def test_machine_code_of_two_processes_does_not_share_names(package: Path, numbered: bool) -> None:
     """Both sorts have a helper `partition` of the same types, used from 16 numbers on.

@@ -163,6 +163,8 @@ def test_percentages_have_a_sign() -> None:
     assert percent_text(0.051) == "+5.1 %"
     assert percent_text(-0.2) == "−20.0 %"
     assert percent_text(12.0) == "+1,200 %"
+    # The end of an interval of windows that are nearly one.
+    assert percent_text(130_267_191.4) == "> +1,000,000 %"
 
 
 def test_labels_name_numbers_and_leave_out_what_does_not_apply() -> None:

@@ -9,17 +9,14 @@ from benchmarks.slurm_runs import read_run
 
 #: Per cent, at least: priorities, passes, plans in time, plans on the same nodes.
 AIMS = {"priority_equal": 100.0, "passes_equal": 95.0, "plans_within_5s": 99.0, "plans_same_nodes": 98.0}
-#: Runs of 24.11.5 and 26.05.5.
-NEWER = ("d24_wibf", "d26_pre")
 #: Long ones, of each release.
-LONG = ("mf1", "bf1", "wgt1", "d24_mf1", "d26_mf1")
+LONG = ("pre1", "mf1", "bf1", "wgt1", "d24_mf1", "d26_mf1", "d26_pre")
 
 
 @pytest.mark.parametrize(
     "run",
     [
-        *("wi_bf", "rtmf1", "rtbf1", "fcfs1", "lim1", "pre1"),
-        *NEWER,
+        *("wi_bf", "rtmf1", "rtbf1", "fcfs1", "lim1", "d24_wibf"),
         *(pytest.param(run, marks=pytest.mark.slow) for run in LONG),
     ],
 )

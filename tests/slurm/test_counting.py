@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.slurm.cluster import (
@@ -21,6 +21,7 @@ from gridtune.slurm.cluster import (
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import Phases, _ClusterReplay
 from gridtune.slurm.requests import Request, RequestCheck
+from tests.conftest import examples
 from tests.slurm.reference import reference_replay
 from tests.slurm.test_replay import VERSIONS
 
@@ -140,7 +141,7 @@ def counted_and_twin(cluster, requests, phases):
     return own, twin, bool(simulation.world.forms.epoch.any())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(clusters(), logs(), st.builds(Phases, st.integers(0, 59), st.integers(0, 29), st.integers(0, 29)))
 def test_counting_nodes_equals_the_twin(cluster, requests, phases):
     own, twin, _ = counted_and_twin(cluster, requests, phases)

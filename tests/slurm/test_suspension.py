@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
@@ -14,6 +14,7 @@ from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
+from tests.conftest import examples
 from tests.slurm.reference import reference_replay
 from tests.slurm.test_replay import NODES, clusters, logs
 
@@ -242,7 +243,7 @@ def tiered(draw):
     return replace(cluster, partitions=partitions, preemption=preemption)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(tiered(), logs(), st.builds(Phases, *(st.integers(0, most) for most in (59, 19, 29, 299))), st.data())
 def test_the_kernel_equals_its_twin(cluster, requests, phases, data):
     some = st.sampled_from(

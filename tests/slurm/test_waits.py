@@ -66,6 +66,22 @@ def test_squeue_is_read(tmp_path: Path, cluster: SlurmCluster) -> None:
     assert queue.now - start == 1800
 
 
+def test_a_job_whose_nodes_boot_has_them(tmp_path: Path, cluster: SlurmCluster) -> None:
+    boots = RUNS_TOO.replace("RUNNING", "CONFIGURING")
+    assert len(read_queue(written(tmp_path, RUNS, boots, WAITS), cluster).running) == 2
+
+
+@pytest.mark.parametrize("hours", [-30, 22])
+def test_another_instant_than_that_of_squeue_is_refused(
+    tmp_path: Path, cluster: SlurmCluster, hours: int
+) -> None:
+    path = written(tmp_path, RUNS, WAITS)
+    now = read_queue(path, cluster).now
+    assert read_queue(path, cluster, now + 30).now == now + 30
+    with pytest.raises(WorkloadError, match=r"is not when squeue ran: .* until 2026-01-05T01:30:00"):
+        read_queue(path, cluster, now + hours * 3600)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -67,7 +67,10 @@ def test_every_training_is_played() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("name", "parameters"), TRAININGS)
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [pytest.param(*one, marks=pytest.mark.slow if one in TRAININGS[1:3] else ()) for one in TRAININGS],
+)
 def test_a_checkpoint_of_ppo_plays_its_environment(name, parameters, cluster, tmp_path) -> None:
     algorithm = trained(name, parameters, tmp_path)
     module, network = algorithm.get_module(), network_of(algorithm)

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.workload import Workload, read_workload, write_workload
 from gridtune.workload.formats import FORMATS, format_names
+from tests.conftest import examples
 
 from .sample_logs import assert_same_content, make_workload, workloads
 
-EXAMPLES = settings(deadline=None, max_examples=50)
+EXAMPLES = examples(50)
 #: Each xz file costs its writer 100 MB of memory: one per format is enough, below.
 PACKED = st.sampled_from(["", ".gz"])
 

@@ -7,14 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
+from tests.conftest import examples
 
 from .sample_logs import make_workload
 
-EXAMPLES = settings(deadline=None, max_examples=60)
+EXAMPLES = examples(60)
 SUBMITS = st.lists(st.integers(0, 10**9), min_size=1, max_size=30).map(sorted)
 
 

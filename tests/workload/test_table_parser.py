@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.table import Table, TableLayout, parse_table
+from tests.conftest import examples
 
-EXAMPLES = settings(deadline=None, max_examples=200)
+EXAMPLES = examples(200)
 BLANKS = TableLayout(fields=("job_id", "average_cpu_time", "run_time"), comment=b";")
 COMMAS = TableLayout(fields=("job_id", "average_cpu_time", "run_time"), separator=b",")
 

@@ -183,7 +183,7 @@ def _answer(answer: Answer) -> str:
 
     def escaped(text: str) -> str:
         # A number and its per cent sign stay on one line.
-        return html.escape(text.replace(" %", "\u00a0%"))
+        return html.escape(text.replace(" %", "\u00a0%").replace("(--details)", "(below)"))
 
     def rows(lines: Iterable[tuple[str, str]]) -> str:
         items, before = "", ""

@@ -86,7 +86,7 @@ def starter_text(
     if starter.classes:
         lines += [
             "",
-            "# Classes of jobs. Each has its own metrics, such as wait_mean[NAME]; verdicts say who pays.",
+            "# Classes of jobs. Each has its own metrics, such as wait_mean[NAME]; answers name the losers.",
             *_block("classes", starter.classes, lambda name: ""),
         ]
     return "\n".join(lines) + "\n"

@@ -193,6 +193,10 @@ class BatchParameters(Selection):
         _made(check_order, queue, fill, rule, self.walltime, power=self.power)
         if not (self.walltime == "predicted" or queue.predicts or (fill is not None and fill.predicts)):
             self._refuse_idle([(("predictor",), f"order={self.order}, which reads no prediction")])
+        # An order without source may read everything.
+        read = [one.fields or _USAGES for one in (queue, fill) if one is not None]
+        if not any(_USAGES & fields for fields in read):
+            self._refuse_idle([(("half_life",), f"order={self.order}, which counts no use")])
         return self
 
     @model_validator(mode="after")
@@ -267,6 +271,9 @@ class BatchParameters(Selection):
         if self.copy_shift and not self.copy_probability:
             raise ValueError(f"copy_shift={self.copy_shift} has no effect with copy_probability=0")
         return self
+
+
+_USAGES = frozenset({"user_usage", "group_usage"})
 
 
 def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:

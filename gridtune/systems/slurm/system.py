@@ -122,7 +122,11 @@ class _SlurmParameters(LogParameters):
         return value
 
     @model_validator(mode="after")
-    def _check_guard(self) -> _SlurmParameters:
+    def _check_settings(self) -> _SlurmParameters:
+        changed = {word.partition("=")[0].lower() for word in self.changes.replace(";", " ").split()}
+        for parameter, name in SETTINGS.items():
+            if getattr(self, parameter) is not None and name.lower() in changed:
+                raise ValueError(f"{parameter} and changes both set {name}: leave it out of one")
         if self.order is None:
             self._refuse_idle([(("guard",), "Slurm's own priority; it goes with an order")])
         return self
@@ -146,12 +150,12 @@ class _SlurmParameters(LogParameters):
 class SlurmSystem(System):
     """Jobs on the nodes of a cluster, scheduled as Slurm does by its slurm.conf and changes to it.
 
-    Nothing in a log says when the scheduler's clocks strike: their phases are drawn, the same for every
-    configuration of a replicate.
+    A log does not record when scheduler passes ran, so each replay draws random phases; all configurations of
+    a replicate use the same ones.
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     Parameters: ClassVar[type[SystemParameters]] = _SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")

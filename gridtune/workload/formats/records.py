@@ -147,6 +147,7 @@ class TableKind(NamedTuple):
 
 
 _PLAIN = TableKind()
+_AGAIN = "records of jobs that are there already"
 
 
 @dataclass(frozen=True)
@@ -223,18 +224,30 @@ class Records:
     def once(self, chosen: Mapping[str, str]) -> Records:
         """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
 
-        A row of a job that had not ended yet gives way to one that has.
+        A row of a job that had not ended yet gives way to one that has. A table of no known kind may have a
+        row for each task of a job: there a row counts once if it equals one of another file in every column.
         """
         key = self.kind.key
-        if not key or len(self) == 0:
+        if len(self) == 0 or not (key or "job" in chosen):
             return self
-        own = [chosen[quantity] for quantity in key if quantity in chosen]
-        own += [name for name in self.columns if name.lower() == "cluster"]
+        own = [chosen[quantity] for quantity in key or ("job", "submit") if quantity in chosen]
+        own += [name for name in self.columns if not key or name.lower() == "cluster"]
         job = np.zeros(len(self), np.int64)
         for name in own:
             texts = self.columns[name]
             # Numbers stay small: those of the pairs that there are.
             _, job = np.unique(job * len(texts.values) + texts.codes, return_inverse=True)
+            if job.max() + 1 == len(self):
+                return self
+        if not key:
+            starts = [first for first, _ in self.begins[1:]]
+            file = np.searchsorted(starts, np.arange(len(self)), side="right")
+            earliest = np.full(len(self), len(self))
+            np.minimum.at(earliest, job, file)
+            kept = file == earliest[job]
+            equal = "rows are equal to another one in every column: each counts as a job"
+            notes = {**self.notes, equal: int(kept.sum() - job.max() - 1)}
+            return replace(self, notes=notes).only(kept, _AGAIN)
         ended = np.zeros(len(self), np.bool_)
         if "state" in chosen:
             texts = self.columns[chosen["state"]]
@@ -243,13 +256,10 @@ class Records:
             attempt = np.array([state.startswith(ATTEMPTS) for state in states], np.bool_)[texts.codes]
             _, job = np.unique(2 * job + attempt, return_inverse=True)
             ended = ~np.array([state.startswith(RUNNING) for state in states], np.bool_)[texts.codes]
-        if job.max() + 1 == len(self):
-            return self
         order = np.lexsort((np.arange(len(self)), ended, job))
         last = np.append(np.diff(job[order]) != 0, True)
-        kept = np.sort(order[last])
-        notes = {**self.notes, "records of jobs that are there already": len(self) - len(kept)}
-        return replace(self.take(kept), notes=notes)
+        rows = np.sort(order[last])
+        return replace(self.take(rows), notes={**self.notes, _AGAIN: len(self) - len(rows)})
 
     def fault(self, row: int, column: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column."""

@@ -7,13 +7,14 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import gridtune as gt
 from gridtune.batch.metrics.compiled import least_backlog
 from gridtune.workload.workload import Workload
+from tests.conftest import examples
 
 Jobs = list[tuple[int, int, int]]
 
@@ -71,14 +72,14 @@ def backlog(jobs: Jobs) -> float:
 
 
 @given(JOBS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_schedule_is_below_the_bound(jobs: Jobs) -> None:
     bound = gt.evaluate(schedule_of(jobs))["area_weighted_response_bound"]
     assert bound <= least_response(jobs) * (1 + 1e-12)
 
 
 @given(JOBS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_the_backlog_is_the_optimum_of_the_relaxation(jobs: Jobs) -> None:
     least = backlog(jobs)
     assert least <= relaxed_backlog(jobs, 4) + 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -13,6 +13,7 @@ from gridtune.batch.metrics import METRICS
 from gridtune.batch.power import PowerPolicy
 from gridtune.core.usage import NodePower
 from tests.batch.logs import logs, make_log
+from tests.conftest import examples
 
 POWER = NodePower(
     idle=100, computing=200, off=10, switching_off=120, switching_on=150, switch_off_time=5, switch_on_time=3
@@ -73,7 +74,7 @@ def test_without_power_states_there_are_none():
     assert math.isnan(gt.evaluate(schedule, only=["energy_total"])["energy_total"])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     workload=logs(),
     timeout=st.sampled_from([None, 0, 2, 10]),

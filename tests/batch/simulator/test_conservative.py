@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.events import JobLog
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.conftest import examples
 
 
 def schedule(jobs, machine, *, compress=False, rank=None):
@@ -190,7 +191,7 @@ def logs(draw, *, kill=None, length=30):
 
 
 @given(logs(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_kernel_equals_twin(log, compress):
     machine, jobs, rank = log
     assert schedule(jobs, machine, compress=compress, rank=rank) == twin(
@@ -232,7 +233,7 @@ def test_kernel_equals_twin_on_a_log(trace_dir, compress):
 
 
 @given(logs(length=40), st.booleans())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_processors_are_never_oversubscribed(log, compress):
     machine, jobs, rank = log
     start, _, _ = schedule(jobs, machine, compress=compress, rank=rank)
@@ -245,7 +246,7 @@ def test_processors_are_never_oversubscribed(log, compress):
 
 
 @given(logs(kill=True, length=40), st.booleans())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_promise_is_kept(log, compress):
     machine, jobs, rank = log
     start, promise, replans = schedule(jobs, machine, compress=compress, rank=rank)
@@ -257,7 +258,7 @@ def test_a_promise_is_kept(log, compress):
 
 
 @given(logs(kill=True))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_reservation_never_moves_later(log):
     machine, jobs, rank = log
     journal = []
@@ -270,7 +271,7 @@ def test_a_reservation_never_moves_later(log):
 
 
 @given(logs())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_machine_wide_jobs_run_in_the_order_they_came(log):
     machine, jobs, _ = log
     jobs = [(submit, run, walltime, machine) for submit, run, walltime, _ in jobs]
@@ -285,7 +286,7 @@ def test_machine_wide_jobs_run_in_the_order_they_came(log):
 
 
 @given(logs(kill=True), st.integers(0, 10**12))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_clock_may_start_anywhere(log, origin):
     machine, jobs, rank = log
     later = [(submit + origin, *rest) for submit, *rest in jobs]

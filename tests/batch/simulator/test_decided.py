@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -16,6 +16,7 @@ from gridtune.batch.policies.rollout import Rollout
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.study import leaks
 from tests.batch.logs import logs, make_log
+from tests.conftest import examples
 
 
 class Plain(gt.Policy):
@@ -65,7 +66,7 @@ TWINS = [
 
 
 @pytest.mark.parametrize(("policy", "bundled"), TWINS, ids=[str(bundled) for _, bundled in TWINS])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     workload=logs(),
     kill=st.booleans(),
@@ -155,10 +156,11 @@ def test_a_copy_of_the_policy_decides():
 
 @pytest.mark.parametrize("walltime", ["log", pytest.param("predicted", marks=pytest.mark.slow)])
 def test_no_decision_depends_on_what_happens_later(walltime, monkeypatch):
-    monkeypatch.setattr(leaks, "_FUTURES", 30)
+    futures = examples(30).max_examples
+    monkeypatch.setattr(leaks, "_FUTURES", futures)
     log = gt.generate_workload("sessions", jobs=300, processors=32, seed=5)
     for policy in (Learned(), Scored("prediction"), Scored("user_usage")):
-        assert leaks._changed_decisions(log, {"order": policy, "walltime": walltime}) == (0, 30)
+        assert leaks._changed_decisions(log, {"order": policy, "walltime": walltime}) == (0, futures)
 
 
 def test_a_policy_that_sees_run_times_is_found():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -16,6 +16,7 @@ from gridtune.errors import SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 from tests.batch.simulator.nodes_twin import NodesTwin
+from tests.conftest import examples
 
 STATES = {state: state.name.lower().replace("_", " ") for state in NodeState}
 
@@ -48,7 +49,7 @@ def twin_of(rule, machine):
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3"])
 @pytest.mark.parametrize(("backfill", "fill_order"), [("none", None), ("easy", None), ("easy", "saf")])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(workload=logs(), rule=policies(), kill=st.booleans())
 def test_kernel_equals_twin(order, backfill, fill_order, workload, rule, kill):
     options = {"order": order, "backfill": backfill, "fill_order": fill_order, "kill": kill}
@@ -63,7 +64,7 @@ def test_kernel_equals_twin(order, backfill, fill_order, workload, rule, kill):
 
 
 @pytest.mark.parametrize("compress", [False, True])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(workload=logs(), rule=policies())
 def test_conservative_plans_the_longest_boot(workload, rule, compress):
     schedule = gt.simulate(workload, backfill="conservative", power=rule, compression=compress)
@@ -90,7 +91,7 @@ BACKFILLS = ["none", "easy", "conservative"]
 
 @pytest.mark.parametrize("order", ROWS)
 @pytest.mark.parametrize("backfill", BACKFILLS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(workload=logs(), rule=policies())
 def test_what_always_holds(order, backfill, workload, rule):
     plain = gt.simulate(workload, order=order, backfill=backfill)
@@ -114,7 +115,7 @@ def test_what_always_holds(order, backfill, workload, rule):
 
 
 @pytest.mark.parametrize("backfill", ["none", "easy"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(workload=logs(), boot=st.integers(0, 6), shutdown=st.integers(0, 6))
 def test_a_timeout_that_never_passes_is_always_on(backfill, workload, boot, shutdown):
     never = gt.simulate(workload, backfill=backfill, power=policy(10**9, boot=boot, shutdown=shutdown))

@@ -9,13 +9,14 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.predictors import EARLY, PREDICTORS, early_end
 from gridtune.errors import PolicyError, SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
+from tests.conftest import examples
 
 POLICIES = [
     {"order": "prediction * processors - wait"},
@@ -45,7 +46,7 @@ class Impatient(gt.Predictor):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     workload=logs(jobs=16),
     predictor=st.sampled_from(["last-two", "template", "test-impatient"]),
@@ -92,7 +93,8 @@ def columns_of(workload):
 )
 def test_no_decision_depends_on_what_happens_later(predictor, futures, policy, monkeypatch):
     # Other futures: run times of jobs that have not ended, and all of the jobs not yet submitted; 1,008 in
-    # all. Fits take most of the time.
+    # all, where all are drawn. Fits take most of the time.
+    futures = examples(futures).max_examples
     monkeypatch.setattr(early_end, "_FIRST", 40)
     monkeypatch.setattr(early_end, "_ROUNDS", 4)
     rng = np.random.default_rng(11)
@@ -223,5 +225,7 @@ def test_what_is_refused():
         gt.simulate(log, walltime="predicted", backfill="conservative")
     with pytest.raises(PolicyError, match="derives from Predictor"):
         gt.predictor("test-no-predictor")(lambda job: 1)
+    with pytest.raises(PolicyError, match="has no method ended, predict"):
+        gt.predictor("test-half-a-predictor")(type("Half", (gt.Predictor,), {}))
     with pytest.raises(PolicyError, match="already by gridtune"):
         gt.predictor("template")(Impatient)

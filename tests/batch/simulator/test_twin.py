@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import config, njit
 
@@ -20,6 +20,7 @@ from gridtune.batch.policies import (
 )
 from gridtune.batch.simulator import grouping, scored
 from tests.batch.logs import logs, make_log, reference_starts
+from tests.conftest import examples
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]
 # Without the orders that tests and docs register.
@@ -57,7 +58,7 @@ def test_every_shipped_order_is_tested():
 
 
 @pytest.mark.parametrize(("order", "backfill"), combinations(ORDERS, backfilling_names(), {"easy"}))
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(workload=logs(), kill=st.booleans(), seed=st.integers(0, 3))
 def test_kernel_equals_twin(order, backfill, workload, kill, seed):
     lots = np.random.default_rng(seed).random(len(workload))
@@ -71,7 +72,7 @@ def test_kernel_equals_twin(order, backfill, workload, kill, seed):
 
 @pytest.mark.parametrize("order", ["fcfs", "saf", "wfp3"])
 @pytest.mark.parametrize("fill_order", ["sjf", "ljf", "unicef"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(workload=logs(), kill=st.booleans(), backfill=st.sampled_from(EASY[1:]))
 def test_backfilling_in_an_order_of_its_own(order, fill_order, workload, kill, backfill):
     settings_ = {"order": order, "fill_order": fill_order, "backfill": backfill, "kill": kill}
@@ -79,7 +80,7 @@ def test_backfilling_in_an_order_of_its_own(order, fill_order, workload, kill, b
     np.testing.assert_array_equal(schedule.start_time, reference_starts(workload, **settings_))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     workload=logs(),
     half_life=st.sampled_from([0.5, 3.0, 1e6]),
@@ -96,7 +97,7 @@ def test_fair_share_that_forgets(workload, half_life, order, backfill):
     ("order", "backfill"),
     combinations([name for name in ORDERS if get_queue_order(name).static], EASY),
 )
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(workload=logs(machine=100, jobs=60), kill=st.booleans())
 def test_both_kernels_agree_on_static_orders(order, backfill, workload, kill):
     indexed = get_queue_order(order)
@@ -108,7 +109,7 @@ def test_both_kernels_agree_on_static_orders(order, backfill, workload, kill):
 
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3", "fair-user", "log(wait) * processors"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     guard=st.sampled_from([0, 1, 3, 8, 30]),
     workload=logs(jobs=30),
@@ -188,7 +189,7 @@ def test_an_expression_is_the_order_compiled(order, backfill):
 
 @pytest.mark.parametrize("backfill", ["easy", "easy-per-event", "conservative"])
 @pytest.mark.parametrize("fill_order", [None, "walltime - 2 * prediction"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(workload=logs(), kill=st.booleans())
 def test_expressions_equal_their_twin(backfill, fill_order, workload, kill):
     if fill_order is not None and backfill.startswith("conservative"):
@@ -220,7 +221,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("order", KINDS)
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     most=st.sampled_from([0, 3, 9, scored._MOST]),
     workload=logs(jobs=30),

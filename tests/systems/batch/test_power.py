@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -17,12 +17,13 @@ from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from tests.batch.logs import make_log
+from tests.conftest import examples
 from tests.systems.shutdown.simulator.twins import make_days
 
 NODES = 40
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     jobs=st.lists(
         st.tuples(st.integers(1, 8), st.integers(1, 3), st.integers(1, 10)), min_size=1, max_size=12

@@ -6,13 +6,14 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.gangs.simulator import GpuPool, Policy, simulate
 from gridtune.systems.gangs.system import _draw_jobs
+from tests.conftest import examples
 from tests.systems.gangs.reference import simulate as simulate_plainly
 
 POLICIES = get_args(Policy)
@@ -44,7 +45,7 @@ def cases(draw):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case=cases())
 def test_jobs_run_when_and_where_plain_python_lets_them(policy, case):
     jobs, pool, queues = case
@@ -60,7 +61,7 @@ def test_jobs_run_when_and_where_plain_python_lets_them(policy, case):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case=cases())
 def test_gangs_are_whole_no_gpu_is_given_twice_and_no_work_is_lost(policy, case):
     jobs, pool, queues = case
@@ -88,7 +89,7 @@ def test_gangs_are_whole_no_gpu_is_given_twice_and_no_work_is_lost(policy, case)
 
 
 @pytest.mark.parametrize(("policy", "queues"), [("fifo", ()), ("backfill", ()), ("las", ()), ("las", (10,))])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(case=cases(), change=st.integers(0, 40), data=st.data())
 def test_what_is_not_clairvoyant_does_not_see_the_future(policy, queues, case, change, data):
     jobs, pool, _ = case

@@ -6,13 +6,14 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError, SweepError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.placement.cluster import MOST_GPUS, GpuNodes, Pods
 from gridtune.systems.placement.simulator import Rule, place
+from tests.conftest import examples
 from tests.systems.placement.reference import place as place_plainly
 
 #: Mean share of the GPUs that was allocated at the end, 10 seeds, in percent: the authors' result files
@@ -41,7 +42,7 @@ def clusters(draw):
 
 
 @pytest.mark.parametrize("rule", [rule for rule in get_args(Rule) if rule != "random"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(cluster=clusters(), whole=st.booleans())
 def test_pods_go_where_plain_python_puts_them(rule, cluster, whole):
     nodes, pods, typical = cluster
@@ -53,7 +54,7 @@ def test_pods_go_where_plain_python_puts_them(rule, cluster, whole):
     assert own == place_plainly(nodes, pods, rule, typical, whole)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(cluster=clusters(), seed=st.integers(0, 99))
 def test_random_places_give_no_gpu_twice_and_refuse_only_what_fits_nowhere(cluster, seed):
     nodes, pods, typical = cluster

@@ -97,6 +97,7 @@ def test_a_function_of_ones_own_is_an_order() -> None:
         ({"order": "wait * prediction"}, "may read more of a job"),
         ({"order": "safe"}, "no queue order is named 'safe' .did you mean 'saf'"),
         ({"guard": 60}, "guard has no effect with Slurm's own priority"),
+        ({"bf_interval": 60, "changes": "bf_interval=300"}, "bf_interval and changes both set bf_interval"),
         ({"order": "1 / wait"}, "queue order '1 / wait' gives inf and no finite number .* for job"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload
+from gridtune.workload.files import read_dumps
 from gridtune.workload.slurm import read_slurm_accounts, read_slurm_conf
 
 
@@ -54,6 +55,42 @@ def test_a_misspelt_size_is_no_column_to_pass_over(tmp_path):
     with pytest.raises(WorkloadError, match="requestd_procesors may"):
         read_workload(path)
     assert read_workload(path, processors_per_job=1).processors.tolist() == [1]
+
+
+def test_a_job_and_a_limit_may_have_these_names_and_a_unit(tmp_path):
+    for name, limit in (("limit", 7200), ("limit (h)", 2), ("limit_minutes", 120), ("limit_min", 120)):
+        path = written(tmp_path, "jobs.csv", f"job,submit,duration,cpus,{name}\n7,1,2,3,{limit}\n")
+        log = read_workload(path)
+        assert (log.job_id.tolist(), log.requested_time.tolist()) == ([7], [7200]), name
+
+
+def test_columns_that_are_not_read_are_listed(tmp_path):
+    path = written(tmp_path, "jobs.csv", "submit,duration,elapsed,cpus,priority,colour\n1,2,9,3,4,red\n")
+    header = read_workload(path).header
+    assert "2 columns are not read (traces import --unread lists them)" in header["Import"]
+    assert header["Unread columns"] == ("duration", "colour")
+
+
+def test_a_row_of_two_tables_is_one_job(tmp_path):
+    head = "job_id,submit,duration,cpus\n"
+    may = written(tmp_path, "may.csv", f"{head}1,10,5,2\n2,10,5,2\n2,10,5,2\n")
+    june = written(tmp_path, "june.csv", f"{head}2,10,5,2\n2,20,5,2\n3,30,5,2\n")
+    log = read_dumps([may, june])
+    assert log.job_id.tolist() == [1, 2, 2, 2, 3]
+    # Tasks of an array may share their id and all else, so rows of one file are jobs.
+    assert log.header["Import"] == (
+        "1 rows are equal to another one in every column: each counts as a job",
+        "1 records of jobs that are there already",
+    )
+
+
+def test_a_wait_beside_other_times_is_named(tmp_path):
+    path = written(tmp_path, "jobs.csv", "submit,start,duration,wait,cpus\n10,20,5,10,2\n10,99,5,9999,2\n")
+    log = read_workload(path)
+    assert log.wait_time.tolist() == [10, 89]
+    assert log.header["Import"] == (
+        "1 jobs waited another time than start - submit: they have start - submit",
+    )
 
 
 def test_parquet_with_dates(tmp_path):
@@ -205,12 +242,9 @@ Account - 'theory':Description='it is theory':Fairshare=parent
 User - 'ann':DefaultAccount='theory':Fairshare=7
 """
     tree = read_slurm_accounts(written(tmp_path, "dump.cfg", dump))
-    assert tree.lines == (
-        "account physics of root 40",
-        "account theory of physics 1",
-        "user root of root 1",
-        "user ann of physics 7",
-    )
+    assert tree.parent_of == {"physics": "root", "theory": "physics"}
+    assert tree.shares_of == {"physics": 40, "theory": 1}
+    assert tree.users == {("root", "root"): 1, ("physics", "ann"): 7}
     script = """sacctmgr -i add account name=physics Fairshare=40
 add qos name=fast Priority=3
 add account theory parent=physics  # a comment
@@ -218,7 +252,8 @@ add user name=ann DefaultAccount=theory Fairshare=7
 list associations
 """
     added = read_slurm_accounts(written(tmp_path, "script", script))
-    assert added.lines == (*tree.lines[:2], "user ann of theory 7")
+    assert (added.parent_of, added.shares_of) == (tree.parent_of, tree.shares_of)
+    assert added.users == {("theory", "ann"): 7}
     with pytest.raises(WorkloadError, match=r"faulty:1, field Fairshare: 'much' is no number of shares"):
         read_slurm_accounts(written(tmp_path, "faulty", "add account x Fairshare=much\n"))
     with pytest.raises(WorkloadError, match="names no accounts"):

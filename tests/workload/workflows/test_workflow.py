@@ -7,11 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow
+from tests.conftest import examples
 
 
 def diamond(**changes):
@@ -106,7 +107,7 @@ def test_a_task_wider_than_every_site_is_named():
 @given(
     st.integers(2, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=40), st.data()
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_levels_and_cycles(count, drawn, data):
     edges = {(a % count, b % count) for a, b in drawn if a % count != b % count}
     parent, child = (np.array([edge[i] for edge in sorted(edges)], dtype=np.int64) for i in (0, 1))
@@ -147,7 +148,7 @@ def test_cybershake_is_the_papers_table():
 
 
 @given(st.integers(1, 60), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_generated_workflows_have_the_asked_shape(tasks, data):
     depth = data.draw(st.integers(1, tasks))
     widest = data.draw(st.integers(5, 50))

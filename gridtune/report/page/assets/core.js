@@ -25,6 +25,7 @@ function numberText(value, digits = 4) {
 
 function percentText(fraction) {
   if (!isNumber(fraction)) return "–";
+  if (fraction >= 1e4) return "> +1,000,000 %";
   const percent = fraction * 100;
   const places = Math.abs(percent) >= 100 ? 0 : 1;
   const text = percent.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });

@@ -7,13 +7,14 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import RULES, dispatch
 from gridtune.systems.dispatch.simulator.site import FAILURE
+from tests.conftest import examples
 from tests.systems.dispatch.simulator.test_twin import FACTORS, cases, make_jobs
 
 #: A failure long after the last job: machines that change have the relaxed bound alone.
@@ -61,7 +62,7 @@ def test_one_processor_by_hand():
 
 
 @given(cases(), st.sampled_from(sorted(RULES)), st.sampled_from([0, 3]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_no_rule_falls_below(case, rule, every):
     jobs, machines = case
     options = {"rule": rule, "repair_every": 0 if rule == "shared_queue" else every}

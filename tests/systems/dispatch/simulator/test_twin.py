@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import ORDERS, RULES, SPEEDS, dispatch
 from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
+from tests.conftest import examples
 from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
     ReferenceJob,
@@ -98,7 +99,7 @@ def expect_equal(jobs: DispatchJobs, machines: Machines, seed: int, **options) -
     st.booleans(),
     st.sampled_from(sorted(SPEEDS)),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_selectors_alone_and_assisted(case, seed, rule, assisted, speeds):
     expect_equal(*case, seed, rule=rule, assisted=assisted, speeds=speeds)
 
@@ -112,7 +113,7 @@ def test_selectors_alone_and_assisted(case, seed, rule, assisted, speeds):
     st.integers(1, 12),
     st.sampled_from([0.5, 0.95, 1.0]),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_insertion_and_tabu_search(case, seed, rule, speeds, every, steps, forget):
     options = {"repair_every": every, "repair_steps": steps, "forget": forget}
     expect_equal(*case, seed, rule=rule, speeds=speeds, **options)
@@ -125,14 +126,14 @@ def test_insertion_and_tabu_search(case, seed, rule, speeds, every, steps, forge
     st.sampled_from(sorted(SPEEDS)),
     st.sampled_from([0.5, 2.0, 10.0]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_shared_queue(case, seed, order, speeds, lookahead):
     options = {"order": order, "speeds": speeds, "lookahead": lookahead}
     expect_equal(*case, seed, rule="shared_queue", **options)
 
 
 @given(cases(), st.sampled_from(sorted(ORDERS)))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_machine_idles_while_a_job_waits_in_the_shared_queue(case, order):
     jobs, machines = case
     machines = Machines(machines.factor, machines.cpus)
@@ -157,7 +158,7 @@ def test_a_short_job_that_is_due_soon_goes_first_by_apparent_cost():
 
 
 @given(cases(), st.sampled_from(sorted(set(RULES) - {"shared_queue"})))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_processor_runs_two_jobs_and_none_idles_beside_a_queue(case, rule):
     jobs, machines = case
     outcome = dispatch(jobs, machines, rule=rule, repair_every=3, rng=np.random.default_rng(0))

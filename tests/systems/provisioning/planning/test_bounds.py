@@ -6,11 +6,12 @@ import itertools
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
+from tests.conftest import examples
 from tests.systems.provisioning.planning.twins import problems
 
 
@@ -111,7 +112,7 @@ def test_no_schedule_is_shorter_and_most_bounds_are_reached():
 
 
 @given(problems())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_no_plan_is_below_the_bounds(case):
     """Of any scheduler, on several sites, with transfers, and with slots that can be extended."""
     problem, plans = case

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
+from tests.conftest import examples
 from tests.systems.provisioning.planning.twins import crowded_problem, plain_plan, problems
 
 Case = tuple[PlanProblem, npt.NDArray[np.bool_]]
 
 
 @given(case=problems())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_compiled_and_plain_plans_are_equal(case: Case) -> None:
     problem, population = case
     costs = problem.evaluate(population)
@@ -23,7 +24,7 @@ def test_compiled_and_plain_plans_are_equal(case: Case) -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_plans_that_combine_slots_are_equal(seed: int) -> None:
     problem = crowded_problem(seed)
     mask = np.ones(len(problem), bool)
@@ -50,7 +51,7 @@ def assert_equal_plans(
 
 
 @given(case=problems())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_what_nobody_uses_can_be_given_back(case: Case) -> None:
     """A plan without the slots that no task uses is the same schedule, and costs what was said."""
     problem, population = case
@@ -65,7 +66,7 @@ def test_what_nobody_uses_can_be_given_back(case: Case) -> None:
 
 
 @given(case=problems())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_no_plan_takes_more_than_there_is(case: Case) -> None:
     """Precedence holds, slots are not overdrawn, and every task has all its processors on one site."""
     problem, population = case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
@@ -13,6 +13,7 @@ from gridtune.systems.provisioning.simulator.site import DAY, ReservationSite
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.conftest import examples
 from tests.systems.provisioning.planning.twins import plan
 
 
@@ -142,7 +143,7 @@ def submissions(draw):
 
 
 @given(submissions(), st.sampled_from(["narrow", "always"]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_is_planned_on_free_slots_can_be_held(case, cross_slot):
     machine, jobs, now, workflow = case
     site = ReservationSite(log(jobs), machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.batch.simulator.profile import new_profile
@@ -20,6 +20,7 @@ from gridtune.systems.provisioning.simulator.site import (
     _with_room,
 )
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.conftest import examples
 from tests.systems.provisioning.simulator.site_twin import SiteTwin
 
 
@@ -82,7 +83,7 @@ def fed(machine, jobs, until):
 
 
 @given(busy_sites())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_windows_equal_the_twins(site):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
@@ -108,7 +109,7 @@ def test_windows_equal_the_twins_in_a_crowd(seed):
 
 
 @given(busy_sites())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_windows_are_all_that_is_free(site):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
@@ -124,7 +125,7 @@ def test_windows_are_all_that_is_free(site):
 
 
 @given(busy_sites())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
     machine, jobs, now = site
     profile, following, _ = fed(machine, jobs, now)
@@ -141,7 +142,7 @@ def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
 
 
 @given(busy_sites())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_feeding_is_conservative_backfilling(site):
     machine, jobs, _ = site
     submit, length, processors = columns(jobs)
@@ -159,7 +160,7 @@ def test_feeding_is_conservative_backfilling(site):
 @given(
     busy_sites(), st.lists(st.tuples(st.integers(-2, 30), st.integers(1, 20), st.integers(1, 7)), max_size=6)
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_holding_equals_the_twin(site, wishes):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
@@ -194,7 +195,7 @@ def as_tasks(lengths, widths, parents):
 
 
 @given(st.data(), busy_sites())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_best_effort_equals_the_twin(data, site):
     machine, jobs, now = site
     lengths, widths, parents = data.draw(graphs(machine))

@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, request_size, start_job
+from tests.conftest import examples
 from tests.systems.responsive.simulator.reference import ReferenceJob, reference_choice
 from tests.systems.responsive.simulator.reference_pool import ReferencePool
 from tests.systems.responsive.simulator.sites import assert_same_outcome, site_jobs
@@ -148,7 +149,7 @@ def assert_same_pool(outcome, reference: ReferencePool) -> None:
     assert (outcome.boots, outcome.core_seconds) == (reference.boots, reference.core_seconds)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(site_jobs(most=15), scaled_models(), st.sampled_from(["fcfs", "interactive_first", "sjf"]))
 def test_rules_size_the_pool_as_the_plain_one(jobs, model, rule):
     reference = reference_pool(jobs, model)
@@ -157,7 +158,7 @@ def test_rules_size_the_pool_as_the_plain_one(jobs, model, rule):
     assert_same_pool(replay(jobs, model, rule), reference)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(site_jobs(most=10), scaled_models(rules=("agent",)), st.lists(st.integers(0, 12), min_size=1))
 def test_an_agent_sizes_the_pool_as_the_plain_one(jobs, model, sizes):
     site, reference, step = jobs.new_site(model), reference_pool(jobs, model), 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.site import SiteJobs
+from tests.conftest import examples
 
 ALL = slice(None)
 
@@ -33,7 +34,7 @@ def best_of_all_orders(jobs: SiteJobs, cores: int) -> float:
     return best
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 3000)), min_size=1, max_size=5), st.integers(1, 2)
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
@@ -17,6 +17,7 @@ from gridtune.systems.responsive.simulator.site import (
 )
 from gridtune.workload import Workload
 from gridtune.workload.generators import generate_workload
+from tests.conftest import examples
 from tests.systems.responsive.simulator.sites import rigid, site_jobs, site_models
 
 HALVES = np.array([0.5, 0.5])
@@ -120,7 +121,7 @@ def test_a_queue_of_one_server_waits_as_theory_says():
     assert wait.mean() / 20_000 == pytest.approx(0.357, rel=0.08)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(site_jobs(), site_models())
 def test_no_core_is_used_twice_and_none_idles_while_a_job_waits(jobs, model):
     fixed = rigid(model)

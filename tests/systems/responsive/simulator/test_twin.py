@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.systems.responsive.simulator.candidates import (
@@ -22,6 +22,7 @@ from gridtune.systems.responsive.simulator.stepping import (
     resize_pool,
     start_job,
 )
+from tests.conftest import examples
 from tests.systems.responsive.simulator.reference import reference_choice
 from tests.systems.responsive.simulator.sites import (
     assert_same_outcome,
@@ -33,7 +34,7 @@ from tests.systems.responsive.simulator.sites import (
 RULES = [rule for rule in get_args(Rule) if rule != "random"]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(site_jobs(), site_models(), st.randoms(use_true_random=False))
 def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
     site, reference = jobs.new_site(model), reference_site(jobs, model)
@@ -61,7 +62,7 @@ def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
     assert completed.tolist() == [job.number for job in reference.done]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(site_jobs(), site_models(), st.lists(st.integers(0, 12), min_size=1, max_size=5))
 def test_any_size_may_be_requested(jobs, model, requested):
     site, reference = jobs.new_site(model), reference_site(jobs, model)
@@ -80,7 +81,7 @@ def test_any_size_may_be_requested(jobs, model, requested):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(site_jobs(), site_models(), st.sampled_from([0.0, 1.0, 1.5]))
 def test_rules_start_the_job_they_name(rule, jobs, model, headroom):
     reference = reference_site(jobs, model)

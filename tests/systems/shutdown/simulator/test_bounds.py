@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.core.usage import NodePower
@@ -14,6 +14,7 @@ from gridtune.systems.shutdown.metrics import measure_days
 from gridtune.systems.shutdown.simulator.bounds import _least_waste, waste_bounds
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
+from tests.conftest import examples
 from tests.systems.shutdown.simulator.test_twin import MINUTES, cases
 from tests.systems.shutdown.simulator.twins import make_days
 
@@ -26,7 +27,7 @@ def wasted(days, results, platform):
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_no_reservations_waste_less(case, seed):
     platform, days, tau, _ = case
     actions = np.random.default_rng(seed).integers(0, platform.nodes + 1, (len(days), MINUTES))

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.core.usage import NodePower
@@ -16,6 +16,7 @@ from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
+from tests.conftest import examples
 from tests.systems.shutdown.simulator.reference import reference_day
 from tests.systems.shutdown.simulator.reference_rules import (
     ReferenceAdaptive,
@@ -103,7 +104,7 @@ def expect_equal(days, platform, tau, variant, live, **rule):
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_random_actions(case, seed):
     platform, days, tau, variant = case
     # Beyond the number of nodes too: a reservation is clipped.
@@ -116,7 +117,7 @@ def test_random_actions(case, seed):
 
 
 @given(cases(), st.integers(-1, 6))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_timeouts(case, timeout):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceTimeout(timeout))  # noqa: E731
@@ -124,7 +125,7 @@ def test_timeouts(case, timeout):
 
 
 @given(cases(), st.sampled_from([0.0, 0.2, 0.5, 2.0]))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_oracle(case, max_stretch):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceOracle(max_stretch))  # noqa: E731
@@ -142,7 +143,7 @@ adaptive_rules = st.fixed_dictionaries(
 
 
 @given(cases(), adaptive_rules)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_adaptive_rules(case, numbers):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceAdaptive(**numbers))  # noqa: E731
@@ -150,7 +151,7 @@ def test_adaptive_rules(case, numbers):
 
 
 @given(cases(), adaptive_rules)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_lookahead_rules(case, numbers):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceLookahead(**numbers))  # noqa: E731
@@ -172,7 +173,7 @@ def test_lookahead_does_not_know_run_times_or_what_comes():
 
 
 @given(cases())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_always_on(case):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, lambda cluster: 0)  # noqa: E731
@@ -180,7 +181,7 @@ def test_always_on(case):
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_batch_sees_what_the_twin_sees(case, seed):
     """Clusters of one batch live different days side by side, each as if alone."""
     platform, days, tau, variant = case
