@@ -975,3 +975,18 @@ def test_components_start_together_and_block_their_partition_until_then() -> Non
 def test_components_are_refused_with_what_is_not_modelled_of_them() -> None:
     with pytest.raises(WorkloadError, match="job 2: components of heterogeneous jobs are not modelled with"):
         replay(cluster_of(), [replace(request(2, 0, 9, 60, 1), component_of=2, time_min=60)])
+
+
+def test_a_node_that_will_be_idle_is_the_least_loaded_then() -> None:
+    nodes = tuple(Node(f"n{number}", 4, 800, {}, frozenset(), 1) for number in range(3))
+    cluster = SlurmCluster(nodes, {"all": Partition("all", (0, 1, 2))}, least_loaded=True)
+    jobs = [
+        replace(request(1, 0, 900, 600, 5), node_list=("n2",)),
+        replace(request(2, 10, 60, 60, 2), nodes=2, node_list=("n2",)),
+        request(3, 20, 60, 60, 1),
+    ]
+    result, twin = replay(cluster, jobs), reference_replay(cluster, jobs, Phases())
+    # The second job is planned on the first node, which will be as idle as the next one.
+    assert (
+        [tuple(some) for some in result.nodes] == [twin[job][2] for job in range(3)] == [(0, 2), (0, 2), (1,)]
+    )
