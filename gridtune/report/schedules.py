@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import GridtuneError
+from gridtune.core.user_code.plugins import load_plugins
+from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.labels import file_text
 from gridtune.report.summary import Summary
+from gridtune.sweep.execution.children import ChildWorkers
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
 
@@ -148,30 +151,37 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
     for result in results:
         if result.state == "done":
             done.setdefault(result.configuration_id, {})[result.replicate] = result
-    workloads = Workloads(summary.facts.base_folder)
-    drawn = []
+    shown: dict[str, dict[str, CellResult]] = {}
     for name, rows in ranking.strata.items():
         first = [row for row in rows if row["rank"] == 1][:1]
-        shown = first and first + [row for row in rows if row["is_baseline"] and row not in first][:1]
-        replicates = [done.get(row["configuration_id"], {}) for row in shown]
+        both = first and first + [row for row in rows if row["is_baseline"] and row not in first][:1]
+        replicates = [done.get(row["configuration_id"], {}) for row in both]
         shared = (
-            [label for label in replicates[0] if all(label in cells for cells in replicates)] if shown else []
+            [label for label in replicates[0] if all(label in cells for cells in replicates)] if both else []
         )
-        if not shared:
-            continue
-        cells = {}
-        for row, results_of in zip(shown, replicates, strict=True):
+        for row, results_of in zip(both, replicates, strict=True) if shared else ():
             roles = [
                 role for role, has in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if has
             ]
-            cells[f"{ranking.label(row)} ({' and '.join(roles)})"] = results_of[shared[0]]
-        try:
-            files = _write(name, cells, summary.facts.system, workloads, directory)
-        except GridtuneError:
-            # The results stand without it; a trace may have been moved since.
-            continue
-        if files is not None:
-            drawn.append(files)
+            role = f"{ranking.label(row)} ({' and '.join(roles)})"
+            shown.setdefault(name, {})[role] = results_of[shared[0]]
+    facts = summary.facts
+    cells = [cell for roles in shown.values() for cell in roles.values()]
+    arguments = (facts.system, facts.plugins, cells, facts.base_folder)
+    try:
+        # Users' code that was done in a worker may fork, print or leave threads here.
+        schedules = (
+            ChildWorkers.result_of(_schedules_of, *arguments, folder=directory.parent)
+            if facts.plugins
+            else _schedules_of(*arguments)
+        )
+    except SweepError:
+        return []  # the results stand without it
+    drawn = [
+        _write(name, cells_of, schedules, directory)
+        for name, cells_of in shown.items()
+        if schedules.keys() >= {cell.cell_id for cell in cells_of.values()}
+    ]
     if drawn:
         index = json.dumps([asdict(files) for files in drawn], indent=2, default=lambda path: path.name)
         (directory / INDEX_FILE).write_text(index + "\n", encoding="utf-8")
@@ -190,25 +200,39 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
     return [ScheduleFiles(**entry) for entry in index]
 
 
+def _schedules_of(
+    system: str, plugins: Sequence[str], cells: Sequence[CellResult], base: Path | None
+) -> dict[str, tuple[pa.Table, int]]:
+    """Run cells again; return the schedule and the machine's size of each that has one, by the cell's id."""
+    load_plugins(plugins)
+    workloads, schedules = Workloads(base), {}
+    for cell in cells:
+        # The results stand without it; a trace may have been moved since.
+        with contextlib.suppress(GridtuneError):
+            run = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads)
+            if _TABLE in run.outcome.tables:
+                processors = int(run.outcome.notes["processors"])
+                schedules[cell.cell_id] = (run.outcome.tables[_TABLE], processors)
+    return schedules
+
+
 def _write(
-    stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
-) -> ScheduleFiles | None:
+    stratum: str,
+    cells: Mapping[str, CellResult],
+    schedules: Mapping[str, tuple[pa.Table, int]],
+    directory: Path,
+) -> ScheduleFiles:
     slug = file_text(stratum) or "all"
     tables, labels, replicate, processors = {}, {}, "", 0
     for role, cell in cells.items():
-        outcome = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads).outcome
-        if _TABLE not in outcome.tables:
-            continue
+        table, processors = schedules[cell.cell_id]
         # Best and baseline in the file's name, the configuration in the picture.
         word = "baseline" if role.endswith("(baseline)") else "best"
         path = directory / f"{slug}-{word}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(outcome.tables[_TABLE], path, compression="zstd")
+        pq.write_table(table, path, compression="zstd")
         tables[cell.configuration_id] = path
-        processors = int(outcome.notes["processors"])
-        labels[cell.configuration_id] = role
         replicate = cell.replicate
-    if not tables:
-        return None
+        labels[cell.configuration_id] = role
     figure = directory / f"{slug}-utilisation-and-queue.png"
     return ScheduleFiles(stratum, tables, figure, replicate, processors, labels)

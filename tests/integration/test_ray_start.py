@@ -68,3 +68,26 @@ def test_a_process_that_is_killed_while_ray_starts_ends_the_sweep(process: str, 
     assert driver.returncode in (1, 2), errors
     assert "Ray cannot be started here" in errors
     assert "ended while it was starting" in errors
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_worker_that_is_killed_before_it_registers_is_replaced(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text(yaml.safe_dump(toy_space()))
+    command = [sys.executable, "-m", "gridtune", "sweep", str(space), "--out", str(tmp_path / "out")]
+    command += ["--executor", "ray", "--workers", "1", "--no-tracking", "--no-figures"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
+        victims: list[int] = []
+
+        def look() -> bool:
+            victim = process_of(driver.pid, b"/default_worker.py")
+            victims.extend([victim] if victim else [])
+            return bool(victims) or driver.poll() is not None
+
+        wait_for("a worker", look)
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert "16 done" in output

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,6 +64,32 @@ def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(SweepError, match="cannot be started here: The current node timed out"):
         ray_session(None, workers=1, cpus=1).__enter__()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 9.0])
+def test_a_worker_that_does_not_register_is_replaced_soon_or_on_a_slow_machine_later(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, clock, read = "RAY_worker_register_timeout_seconds", itertools.count(0.0, seconds), list[str]()
+
+    def fail(*_: object) -> None:
+        read.append(os.environ[name])
+        raise SweepError("enough")
+
+    import ray  # noqa: PLC0415
+
+    monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster, "_connect", fail)
+    # The clock of the thread that imports Ray.
+    time = SimpleNamespace(
+        monotonic=lambda: next(clock) if threading.current_thread() is not threading.main_thread() else 0.0
+    )
+    monkeypatch.setattr(cluster, "time", time)
+    with pytest.raises(SweepError, match="enough"):
+        ray_session(None, workers=1, cpus=1).__enter__()
+    assert read == ["180" if seconds else "50"]
+    assert name not in os.environ
 
 
 def test_a_server_of_ray_client_that_never_starts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

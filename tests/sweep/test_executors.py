@@ -16,13 +16,14 @@ import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import SweepError
+from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
-from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.run import run_space
+from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
@@ -37,6 +38,12 @@ def lines(folder: Path) -> dict[str, dict[str, Any]]:
         record["cell_id"]: {name: value for name, value in record.items() if name not in VOLATILE}
         for record in records
     }
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the toy's cells in this process, as if it were not the code of users."""
+    monkeypatch.setattr(SweepCode, "from_outside", False)
 
 
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,20 +75,21 @@ def test_a_cell_has_the_same_bits_whichever_executor_ran_it(space: dict[str, Any
     inline = run_space(space, directory=tmp_path / "inline", executor="inline")
     workers = run_space(space, directory=tmp_path / "ray", executor="ray")
     here = f":{os.getpid()}"
-    assert all(result.worker.endswith(here) for result in inline.results)
+    assert len({result.worker for result in inline.results}) == 1
+    assert inline.results[0].worker.endswith(here) == (space["name"] == "same")
     assert not any(result.worker.endswith(here) for result in workers.results)
     assert content(inline.table) == content(workers.table)
     assert lines(tmp_path / "inline") == lines(tmp_path / "ray")
 
 
-def test_auto_stays_in_this_process_for_little_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_stays_on_this_machine_for_little_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_ray(monkeypatch)
     result = run_space(toy_space(), directory=tmp_path / "out")
     assert (result.ran, result.complete) == (16, True)
     assert not (tmp_path / "out" / ".inline").exists()
 
 
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("cluster", "in_process")
 def test_auto_begins_here_and_goes_on_with_ray_when_much_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,20 +115,22 @@ def test_auto_uses_ray_at_once_where_the_journal_says_that_cells_take_long(
     assert len(read_journal(tmp_path / "journal.jsonl")) == 2
 
 
-def test_a_sweep_whose_process_died_goes_on_with_workers(
+def test_a_sweep_whose_process_died_goes_on_in_a_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_ray(monkeypatch)
     (tmp_path / ".inline").touch()
-    with pytest.raises(AssertionError, match="Ray was started"):
-        run_space(toy_space(), directory=tmp_path)
+    result = run_space(toy_space(), directory=tmp_path)
+    assert result.complete
+    assert not any(cell.worker.endswith(f":{os.getpid()}") for cell in result.results)
+    assert not (tmp_path / ".inline").exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "options", "executor"),
     [
         ({}, {}, "auto"),
-        ({"timeout": 5.0}, {}, "ray"),
+        ({"timeout": 5.0}, {}, "auto"),
         ({}, {"workers": 2}, "ray"),
         ({}, {"address": "10.0.0.1:6379"}, "ray"),
         ({"resources": {"executor": "inline"}}, {}, "inline"),
@@ -138,13 +148,13 @@ def test_the_executor_is_what_was_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("changes", "options"),
-    [({"timeout": 5.0}, {}), ({}, {"workers": 2}), ({}, {"address": "10.0.0.1:6379"})],
+    "options",
+    [{"workers": 2}, {"address": "10.0.0.1:6379"}],
 )
-def test_what_only_ray_does_is_refused_inline(changes: dict[str, Any], options: dict[str, Any]) -> None:
+def test_what_only_ray_does_is_refused_inline(options: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"address": None, "workers": None} | options
     with pytest.raises(SweepError, match="needs Ray"):
-        check_executor(plan_space(toy_space(**changes)), executor="inline", **asked)
+        check_executor(plan_space(toy_space()), executor="inline", **asked)
 
 
 def test_an_unknown_executor_is_refused() -> None:
@@ -153,6 +163,7 @@ def test_an_unknown_executor_is_refused() -> None:
         check_executor(plan_space(toy_space()), unknown, address=None, workers=None)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_an_interrupt_keeps_the_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_one = executors.run_one
     count = itertools.count()
@@ -168,6 +179,21 @@ def test_an_interrupt_keeps_the_finished_cells(tmp_path: Path, monkeypatch: pyte
     assert len(read_journal(tmp_path / "out" / "journal.jsonl")) == 5
     assert not (tmp_path / "out" / ".inline").exists()
     assert run_space(toy_space(), directory=tmp_path / "out", executor="inline").ran == 11
+
+
+def test_a_folder_that_is_moved_during_the_run_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    out, moved = tmp_path / "out", tmp_path / "moved"
+
+    class Mover(SweepObserver):
+        def finished(self, results: Sequence[CellResult]) -> None:
+            if out.exists():
+                out.rename(moved)
+
+    with pytest.warns(GridtuneWarning, match="was moved or removed during the run"):
+        result = run_space(toy_space(), directory=out, executor="inline", observers=[Mover()])
+    assert result.complete
+    assert result.path.exists()
+    assert len(read_journal(moved / "journal.jsonl")) == 16
 
 
 def test_an_observer_that_fails_ends_an_inline_sweep_and_loses_nothing(tmp_path: Path) -> None:
@@ -249,7 +275,7 @@ def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop(tmp_
 
     plan = plan_space(toy_space())
     runner = SweepExecutor(plan, "inline", None, workers=1, folder=tmp_path, stage=lambda what, busy: None)
-    with pytest.raises(SweepError, match="1 cells are left"):
+    with pytest.raises(SweepError, match="cells are left"):
         runner.run(Stuck([], workers=1), [], None, sink=lambda results: None)
 
 
@@ -260,6 +286,7 @@ def test_numerical_libraries_have_one_thread_as_in_a_worker() -> None:
         assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_compiling_is_said_only_when_something_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +313,7 @@ def test_compiling_is_said_only_when_something_compiles(
     assert len([what for what in said if "compiling kernels" in what]) == 1
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_search_prepares_for_every_listed_value_and_not_for_its_baseline_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

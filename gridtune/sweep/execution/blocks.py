@@ -12,6 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
@@ -196,6 +197,11 @@ _REPORT_SECONDS, _REPORT_SECONDS_PER_WORKER = 0.5, 0.01
 #: Ray's words for a worker whose whole node is gone, or lost to it.
 _NODE_GONE = re.compile(r"node (has )?died|its node|node was terminated|dead node", re.IGNORECASE)
 
+#: Seconds after which a worker that cannot run cells tries once more.
+AGAIN_SECONDS = 30.0
+#: Seconds between two looks at the workers.
+LOOK_SECONDS = 1.0
+
 #: Takes results as they come.
 Sink = Callable[[Sequence[CellResult]], None]
 #: Takes the number of busy workers.
@@ -208,6 +214,22 @@ class _Run:
 
     block: Block
     heard: float | None
+
+
+class _Workers(Protocol):
+    """The workers of a sweep by name, however they are started: each hosts a `Simulator`."""
+
+    def start(self, name: str) -> None:
+        """Start a worker, and let it get ready."""
+
+    def call(self, name: str, method: str, *arguments: Any) -> None:
+        """Call a method of a worker's simulator; `answers` has its result."""
+
+    def answers(self) -> Iterable[tuple[str, Any]]:
+        """Wait a moment; return answers by worker, an exception as that of a worker that has died."""
+
+    def end(self, name: str) -> None:
+        """End a worker, also one that has died, and give its place back."""
 
 
 class SweepDriver:
@@ -252,6 +274,52 @@ class SweepDriver:
     def over(self) -> bool:
         """True if there is nothing more to run."""
         return self.fault is not None or self.queue.left == 0
+
+    def run(self, workers: _Workers, stay: Callable[[], bool] = lambda: True) -> None:
+        """Run everything that the queue deals out, as long as `stay` returns True.
+
+        Raises
+        ------
+        SweepError
+            If workers keep dying, or none can be made ready.
+        """
+        started = 0
+        while not self.over and stay():
+            self.follow()
+            while self.wants(name := f"worker {started + 1}"):
+                workers.start(name)
+                started += 1
+            self._occupy(workers)
+            if len(self._idle) == len(self._workers):
+                raise SweepError(f"{self.queue.left} cells are left to run, but no worker has any")
+            for name, answer in workers.answers():
+                self._take(workers, name, answer)
+            # Workers have their next blocks before this process writes.
+            self._occupy(workers)
+            self.deliver()
+        if self.fault is not None:
+            raise self.fault
+        for run in self._runs.values():
+            self.queue.recall(run.block.number)
+
+    def _occupy(self, workers: _Workers) -> None:
+        for name, block in self.hand_out():
+            workers.call(name, "run", block, self.report_seconds)
+
+    def _take(self, workers: _Workers, name: str, answer: Any) -> None:
+        if isinstance(answer, Exception):
+            workers.end(name)
+            self.died(name, str(answer))
+        elif answer == "":
+            self.ready(name)
+        elif isinstance(answer, str):
+            self.unfit(name, answer)
+            workers.call(name, "prepare", AGAIN_SECONDS)
+        else:
+            results, left = answer
+            self.received(name, results, left)
+            if left:
+                workers.call(name, "run", None, self.report_seconds)
 
     def follow(self) -> None:
         """Adapt to nodes that have joined or left: blocks become smaller or larger with them."""

@@ -29,7 +29,6 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "15",
     "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "600",
     "RAY_agent_register_timeout_ms": "3600000",
-    "RAY_worker_register_timeout_seconds": "3600",
     # The raylet prints to standard output about dying workers, past every log level; results say it better.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -41,6 +40,9 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+#: Seconds until Ray replaces a worker that has not registered, at least; and times that importing Ray takes,
+#: which tells a slow machine.
+_REGISTER_SECONDS, _REGISTER_IMPORTS = 50, 20
 #: How addresses of Ray Client begin.
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
@@ -286,10 +288,16 @@ class RaySession:
 
     def _live(self) -> None:
         try:
-            with environment(RAY_ENVIRONMENT):
+            with contextlib.ExitStack() as set_here:
+                set_here.enter_context(environment(RAY_ENVIRONMENT))
                 # Some of it is read when Ray is imported.
+                began = time.monotonic()
                 import ray  # noqa: PLC0415
 
+                # Ray misses a worker that was killed before it registered only when its time is up.
+                seconds = max(_REGISTER_SECONDS, _REGISTER_IMPORTS * (time.monotonic() - began))
+                patience = {"RAY_worker_register_timeout_seconds": f"{seconds:.0f}"}
+                set_here.enter_context(environment(patience))
                 ours = not ray.is_initialized()
                 if ours:
                     cpus = math.ceil(self._workers * (self._needs.cpus + self._needs.helpers))

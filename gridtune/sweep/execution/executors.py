@@ -8,14 +8,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from gridtune.core.cells import CellResult
+from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep.execution.blocks import BlockQueue, Sink
-from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here
+from gridtune.sweep.execution.blocks import BlockQueue, Sink, SweepDriver
+from gridtune.sweep.execution.children import ChildWorkers
+from gridtune.sweep.execution.cluster import Crew, RaySession, is_client, processors_here
 from gridtune.sweep.execution.runner import kernel_marker, prepare_worker, run_one, single_threaded
+from gridtune.sweep.execution.simulators import Simulator, SimulatorSettings
 from gridtune.sweep.space.plan import PlannedSpace
 
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
@@ -56,7 +60,7 @@ def check_executor(
     """
     if executor not in (None, "auto", "inline", "ray"):
         raise SweepError(f"no executor is named {executor!r}", hint="it is auto, inline or ray")
-    timeout, resources, needs_ray = plan.space.timeout, plan.space.resources, plan.system.needs_ray
+    resources, needs_ray = plan.space.resources, plan.system.needs_ray
     cluster = address or os.environ.get("RAY_ADDRESS") or ""
     if cluster.startswith(("http://", "https://")):
         raise SweepError(
@@ -77,12 +81,11 @@ def check_executor(
         # A process that is connected to Ray already has nothing to start.
         ray = sys.modules.get("ray")
         connected = ray is not None and ray.is_initialized()
-        return "ray" if cluster or workers or timeout or needs_ray or connected else "auto"
+        return "ray" if cluster or workers or needs_ray or connected else "auto"
     if chosen == "inline":
         refused = {
             "--address": address is not None,
             "--workers": (workers or 0) > 1,
-            "a timeout": timeout is not None,
             f"the system {plan.system.name}": needs_ray,
         }
         for what, given in refused.items():
@@ -156,16 +159,36 @@ class SweepExecutor:
         SweepError
             If Ray cannot be started or reached, or workers keep dying.
         """
-        marker, few = self.folder / _MARKER, typical is None or self._is_little(typical * queue.left)
-        # Cells that ended this process before run in workers.
-        if self.executor == "inline" or (self.executor == "auto" and few and not marker.exists()):
-            self._run_here(queue, configurations, sink)
+        few = typical is None or self._is_little(typical * queue.left)
+        if self.executor == "inline" or (self.executor == "auto" and few):
+            marker = self.folder / _MARKER
+            # Cells that ended this process before run in a child.
+            guarded = self.plan.code.from_outside or self.plan.space.timeout is not None or marker.exists()
+            marker.touch()
+            try:
+                (self._run_in_child if guarded else self._run_here)(queue, configurations, sink)
+            finally:
+                # It stays only where this process dies.
+                marker.unlink(missing_ok=True)
+                self.stage("running", 0)
         if queue.left:
             self._run_on_ray(queue, configurations, sink)
 
     def _is_little(self, seconds: float) -> bool:
         workers = self.workers or processors_here()
         return seconds * (1 - 1 / workers) <= _RAY_SECONDS and seconds <= 2 * _RAY_SECONDS
+
+    def _stay(self, queue: BlockQueue) -> bool:
+        """Return whether cells stay here; where much is left, Ray is started and then takes them."""
+        if self.executor == "inline" or queue.seconds_left is None:
+            return True
+        if self._session is None and self._is_little(queue.seconds_left):
+            return True
+        # What cannot be sent to workers is refused before Ray starts.
+        _ = self.plan.code.sent
+        self.start_ray()
+        short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
+        return short and self._session is not None and not self._session.answered
 
     def _run_here(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
         system, code, load = self.plan.system, self.plan.code, self.plan.workloads.load
@@ -176,70 +199,66 @@ class SweepExecutor:
                 text = "compiling kernels: once, it can take a minute"
                 prepared.enter_context(telling_of_compilation(lambda: self.stage(text, 0)))
             prepare_worker(system, configurations, code.checksum)
-
-        def stay() -> bool:
-            if self.executor == "inline" or queue.seconds_left is None:
-                return True
-            if self._session is None and self._is_little(queue.seconds_left):
-                return True
-            # What cannot be sent to workers is refused before Ray starts.
-            _ = code.sent
-            self.start_ray()
-            short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
-            return short and self._session is not None and not self._session.answered
-
-        marker = self.folder / _MARKER
-        marker.touch()
         queue.workers = 1
         self.stage("running", 1)
-        try:
-            with single_threaded():
-                while queue.left and stay():
-                    block = queue.take()
-                    if block is None:
-                        raise SweepError(f"{queue.left} cells are left to run, but none can be run now")
-                    results: list[CellResult] = []
-                    end = time.monotonic() + _STEP_SECONDS
-                    try:
-                        for cell in block.cells:
-                            results.append(run_one(cell, system, load))
-                            if time.monotonic() >= end:
-                                break
-                    finally:
-                        # Also after an interrupt: what is finished is kept.
-                        queue.report(block.number, results)
-                        queue.recall(block.number)
-                        if results:
-                            sink(results)
-                            queue.note(results)
-        finally:
-            self.stage("running", 0)
-            # It stays only where this process dies.
-            marker.unlink(missing_ok=True)
+        with single_threaded():
+            while queue.left and self._stay(queue):
+                block = queue.take()
+                if block is None:
+                    raise SweepError(f"{queue.left} cells are left to run, but none can be run now")
+                results: list[CellResult] = []
+                end = time.monotonic() + _STEP_SECONDS
+                try:
+                    for cell in block.cells:
+                        results.append(run_one(cell, system, load))
+                        if time.monotonic() >= end:
+                            break
+                finally:
+                    # Also after an interrupt: what is finished is kept.
+                    queue.report(block.number, results)
+                    queue.recall(block.number)
+                    if results:
+                        sink(results)
+                        queue.note(results)
+
+    def _run_in_child(
+        self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink
+    ) -> None:
+        settings = self._settings(configurations, self.plan.workloads.loaded)
+        self.stage(f"starting a process for the cells{self._compiling(configurations)}", 0)
+        queue.workers = 1
+        crew = Crew(1, CellResources(1.0), lambda: [{"CPU": 1.0}])
+        driver = SweepDriver(queue, sink=sink, busy=lambda number: self.stage("running", number), crew=crew)
+        with contextlib.closing(ChildWorkers(partial(Simulator, settings), self.folder)) as workers:
+            driver.run(workers, lambda: self._stay(queue))
+
+    def _settings(
+        self, configurations: Sequence[Mapping[str, Any]], workloads: Mapping[str, Any]
+    ) -> SimulatorSettings:
+        plan = self.plan
+        timeout, memory = plan.space.timeout, plan.needs.memory
+        return SimulatorSettings(plan.code.sent, workloads, timeout, memory, configurations)
+
+    def _compiling(self, configurations: Sequence[Mapping[str, Any]]) -> str:
+        compiled = kernel_marker(self.plan.system, configurations, self.plan.code.checksum).exists()
+        return "" if compiled else ", and compiling the kernels that this machine does not have yet"
 
     def _run_on_ray(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
-        plan, code = self.plan, self.plan.code.sent
+        plan, _ = self.plan, self.plan.code.sent
         self.stage("starting Ray", 0)
         self.start_ray()
         assert self._session is not None
         crew = self._session.wait()
         import ray  # noqa: PLC0415
 
-        from gridtune.sweep.execution.workers import SimulatorSettings, run_on_ray  # noqa: PLC0415
+        from gridtune.sweep.execution.workers import run_on_ray  # noqa: PLC0415
 
-        settings = SimulatorSettings(
-            code=code,
-            workloads={name: ray.put(workload) for name, workload in plan.workloads.loaded.items()},
-            timeout=plan.space.timeout,
-            memory=plan.needs.memory,
-            configurations=configurations,
-        )
-        compiled = kernel_marker(plan.system, configurations, plan.code.checksum).exists()
-        compiling = "" if compiled else ", which compile the kernels that this machine does not have yet"
+        stored = {name: ray.put(workload) for name, workload in plan.workloads.loaded.items()}
+        settings = self._settings(configurations, stored)
         # Asked before our own workers take some. Ray leaves out what is used up.
         every, free = (now.get("CPU", 0.0) for now in (ray.cluster_resources(), ray.available_resources()))
         full = "" if free >= plan.needs.cpus else f": waiting for one of {every:g} processors, all in use"
-        self.stage(f"starting workers{compiling}{full}", 0)
+        self.stage(f"starting workers{self._compiling(configurations)}{full}", 0)
         queue.workers = crew.workers
         run_on_ray(queue, settings, sink=sink, busy=lambda number: self.stage("running", number), crew=crew)
         self.stage("ending Ray", 0)

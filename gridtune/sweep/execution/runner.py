@@ -147,28 +147,11 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
     return CellResult.of(cell, "done", metrics=metrics, notes=notes, seconds=seconds, worker=worker_name())
 
 
-@contextlib.contextmanager
-def _same_process() -> Iterator[None]:
-    """Leave as the process that entered, in its folder, whatever users' code does.
-
-    A fork that returned would run the rest of the sweep, and write its journal, a second time: it ends here.
-    """
-    process, folder = os.getpid(), os.open(".", os.O_RDONLY)  # it may be renamed meanwhile
-    try:
-        yield
-    finally:
-        if os.getpid() != process:
-            os._exit(0)
-        os.fchdir(folder)
-        os.close(folder)
-
-
 def _run(
     system: System, parameters: SystemParameters, streams: Streams, load: WorkloadLoader, *, tables: bool
 ) -> Outcome:
     """Run a cell; its notes also say what of its logs is not modelled and what files users' code read."""
-    with _same_process():
-        outcome = system.run(parameters, streams=streams, load=load, tables=tables)
+    outcome = system.run(parameters, streams=streams, load=load, tables=tables)
     given: Mapping[str, Any] = outcome.metrics
     for name, value in given.items():
         if isinstance(value, str | bytes):

@@ -125,6 +125,11 @@ class SweepCode:
         parts += [f"{code.label} {code.content.checksum}" for code in self._used]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    @property
+    def from_outside(self) -> bool:
+        """True if some of it is from a file or a package: this program did not define it itself."""
+        return bool(self._plugins) or not all(code.in_session for code in self._used)
+
     @cached_property
     def sent(self) -> SentCode:
         """Files that workers get.
