@@ -27,7 +27,7 @@ from gridtune.slurm.cluster import (
 )
 from gridtune.slurm.comparison import replayed_waits
 from gridtune.slurm.kernel.clocks import take_turn
-from gridtune.slurm.kernel.ordering import order_for_nodes
+from gridtune.slurm.kernel.ordering import Ordering, order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import ClusterState, Phases, in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck
@@ -378,6 +378,17 @@ def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
     result = replay(cluster, requests, order=order, guard=guard)
     schedule = reference_replay(cluster, requests, Phases(), score=order_for_nodes(order), guard=guard)
     assert result.start.tolist() == [schedule.get(job, (-1,))[0] for job in range(len(requests))]
+
+
+def test_a_replay_looks_for_its_machine_code_once(monkeypatch):
+    """By the types of callbacks it takes milliseconds, and each period of the priority has three calls."""
+    kernel, looks = type(take_turn), []
+    find = kernel.typeof_pyval
+    monkeypatch.setattr(kernel, "typeof_pyval", lambda self, value: looks.append(value) or find(self, value))
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))}, priorities=RULES)
+    jobs = [Request(number, 0, 3000, 6000, partitions=("all",), tasks=20) for number in range(4)]
+    replay(cluster, jobs, order="saf")
+    assert sum(isinstance(value, Ordering) for value in looks) == 1
 
 
 class Ranking(gt.Policy):
