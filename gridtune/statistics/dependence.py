@@ -25,7 +25,7 @@ _FEWEST = 6
 #: Standard errors that are added: too low an estimate does more harm than one that is too high.
 _CAUTION = 0.1
 #: The largest correlation that is allowed for.
-_LARGEST = 0.9
+LARGEST = 0.9
 
 
 def neighbour_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
@@ -81,9 +81,9 @@ def series_correlation(rows: FloatArray) -> float:
         return 0.0
     centred = centred[varies] / largest[varies]
     first = ((centred[:, 1:] * centred[:, :-1]).sum(axis=1) / (centred**2).sum(axis=1)).mean()
-    estimate = min((n * first + 1) / (n - 4), _LARGEST)
+    estimate = min((n * first + 1) / (n - 4), LARGEST)
     error = np.sqrt(max(0.0, 1 - estimate**2) / n)
-    return float(np.clip(estimate + _CAUTION * error, 0.0, _LARGEST))
+    return float(np.clip(estimate + _CAUTION * error, 0.0, LARGEST))
 
 
 def effective_number(n: int, correlation: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gridtune.statistics.dependence import innovations
 from gridtune.statistics.resampling import joint_paired_p_values, joint_sign_flip_p_values
 
 
@@ -104,6 +105,20 @@ class TestPaired:
         family = joint_sign_flip_p_values(np.vstack([differences, differences / (a + b)]), rng=rng())
         expected = np.minimum(family[:4], family[4:])
         assert joint_paired_p_values(a, b, rng=rng()) == pytest.approx(expected)
+
+    def test_an_estimated_correlation_counts_with_its_doubt(self) -> None:
+        b = rng().lognormal(3, 1, 10)
+        a = b * rng().lognormal(0.2, 0.3, (3, 10))
+        doubted = 0.4 + 0.7 * 0.4 * ((1 - 0.4**2) / 10) ** 0.5
+        family = innovations(np.vstack([a - b, (a - b) / (a + b)]), doubted)
+        expected = joint_sign_flip_p_values(family, rng=rng())
+        values = joint_paired_p_values(a, b, rng=rng(), correlation=0.4)
+        assert values == pytest.approx(np.minimum(expected[:3], expected[3:]))
+        # Of none there is no doubt, and 0.9 is the largest.
+        links = np.array([0.0, 0.9] * 5)
+        plain = joint_sign_flip_p_values(innovations(np.vstack([a - b, (a - b) / (a + b)]), links), rng=rng())
+        values = joint_paired_p_values(a, b, rng=rng(), correlation=links)
+        assert values == pytest.approx(np.minimum(plain[:3], plain[3:]))
 
     def test_a_difference_against_the_ratios_is_no_evidence(self) -> None:
         # Far better on nine replicates and a disaster on the tenth: worse on average.
