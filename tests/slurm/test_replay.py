@@ -27,7 +27,7 @@ from gridtune.slurm.cluster import (
 )
 from gridtune.slurm.comparison import replayed_waits
 from gridtune.slurm.kernel.clocks import take_turn
-from gridtune.slurm.kernel.ordering import order_for_nodes
+from gridtune.slurm.kernel.ordering import Ordering, order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import ClusterState, Phases, in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck
@@ -378,6 +378,17 @@ def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
     result = replay(cluster, requests, order=order, guard=guard)
     schedule = reference_replay(cluster, requests, Phases(), score=order_for_nodes(order), guard=guard)
     assert result.start.tolist() == [schedule.get(job, (-1,))[0] for job in range(len(requests))]
+
+
+def test_a_replay_looks_for_its_machine_code_once(monkeypatch):
+    """By the types of callbacks it takes milliseconds, and each period of the priority has three calls."""
+    kernel, looks = type(take_turn), []
+    find = kernel.typeof_pyval
+    monkeypatch.setattr(kernel, "typeof_pyval", lambda self, value: looks.append(value) or find(self, value))
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))}, priorities=RULES)
+    jobs = [Request(number, 0, 3000, 6000, partitions=("all",), tasks=20) for number in range(4)]
+    replay(cluster, jobs, order="saf")
+    assert sum(isinstance(value, Ordering) for value in looks) == 1
 
 
 class Ranking(gt.Policy):
@@ -975,3 +986,18 @@ def test_components_start_together_and_block_their_partition_until_then() -> Non
 def test_components_are_refused_with_what_is_not_modelled_of_them() -> None:
     with pytest.raises(WorkloadError, match="job 2: components of heterogeneous jobs are not modelled with"):
         replay(cluster_of(), [replace(request(2, 0, 9, 60, 1), component_of=2, time_min=60)])
+
+
+def test_a_node_that_will_be_idle_is_the_least_loaded_then() -> None:
+    nodes = tuple(Node(f"n{number}", 4, 800, {}, frozenset(), 1) for number in range(3))
+    cluster = SlurmCluster(nodes, {"all": Partition("all", (0, 1, 2))}, least_loaded=True)
+    jobs = [
+        replace(request(1, 0, 900, 600, 5), node_list=("n2",)),
+        replace(request(2, 10, 60, 60, 2), nodes=2, node_list=("n2",)),
+        request(3, 20, 60, 60, 1),
+    ]
+    result, twin = replay(cluster, jobs), reference_replay(cluster, jobs, Phases())
+    # The second job is planned on the first node, which will be as idle as the next one.
+    assert (
+        [tuple(some) for some in result.nodes] == [twin[job][2] for job in range(3)] == [(0, 2), (0, 2), (1,)]
+    )

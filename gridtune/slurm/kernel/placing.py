@@ -124,6 +124,7 @@ def measure_node(world, free, record, node):
     """
     scratch, near, job = world.scratch, world.nodes.near, world.records.job[record]
     scratch.room[node] = scratch.alone[node] = room_of(world, free, record, node)
+    scratch.idle[node] = free.cpus[node]
     if _patience(world, job) == 2 and not world.records.whole[record]:
         kept, free.cpus[node] = free.cpus[node], world.nodes.cpus[node]
         scratch.alone[node] = room_of(world, free, record, node)
@@ -144,7 +145,6 @@ def measure_room(world, free, record, nodes):
         while word != 0:
             if word & _BIT != 0:
                 measure_node(world, free, record, node)
-                world.scratch.idle[node] = free.cpus[node]
             word >>= _BIT
             node += 1
 
