@@ -260,7 +260,7 @@ def dependence(repeats: int) -> None:
         for n, ratio in HALF_FOUND.items():
             errors, powers = [], []
             alone = 0
-            for correlation in (0.0, 0.3, 0.5):
+            for correlation in (0.0, 0.3, 0.5, 0.8):
                 draws = [window_sweep(rng, count, n, correlation) for _ in range(repeats)]
                 hits = sum(not DIFFERENT.isdisjoint(verdicts_of(values)) for values in draws)
                 errors.append(f"{100 * hits / repeats:.1f} %")
@@ -274,7 +274,7 @@ def dependence(repeats: int) -> None:
                 powers.append(f"{100 * better / (repeats // 2):.0f} %")
             wrong.append([count, n, *errors])
             found.append([count, n, f"× {ratio}", f"{100 * alone / (repeats // 2):.0f} %", *powers])
-    of = ["ρ = 0", "ρ = 0.3", "ρ = 0.5"]
+    of = ["ρ = 0", "ρ = 0.3", "ρ = 0.5", "ρ = 0.8"]
     print_table(
         f"A/A sweeps with any difference: {repeats:,} sweeps", ["configurations", "windows", *of], wrong
     )

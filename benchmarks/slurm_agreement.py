@@ -51,14 +51,8 @@ class Replay:
         self.ended: dict[int, bool] = {}
         self.members: dict[int, list[int]] = defaultdict(list)
         for k, request in enumerate(run.requests):
-            self.members[request.array or request.number].append(k)
+            self.members[request.component_of or request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
-        #: Starts of heterogeneous jobs, which the log of passes does not have.
-        self.apart = sorted(
-            (int(row["start"]), k)
-            for k, row in enumerate(run.rows)
-            if "HET" in row.get("extra", "") and row["start"]
-        )
         #: Partitions that `scontrol` took down and has not put back.
         self.down: set[str] = set()
         #: Instants and nodes of the messages that a job's node is free, by job, where the log has them.
@@ -83,9 +77,10 @@ class Replay:
         self.misses: list[str] = []
 
     def tasks(self, job: int) -> list[int]:
-        """Return the tasks of a job's array, or the job."""
+        """Return the tasks of a job's array, the components of a heterogeneous job, or the job."""
         request = self.run.requests[job]
-        return self.members[request.array] if request.array else [job]
+        several = request.component_of or request.array
+        return self.members[several] if several else [job]
 
     def nodes(self, text: str) -> list[int]:
         """Return the numbers of the nodes in a list of hosts."""
@@ -187,10 +182,6 @@ class Replay:
                 self.advance(samples[0] + 0.01 * self.run.factor)
                 self.compare_priorities(samples.pop(0))
             self.advance(now)
-            while self.apart and self.apart[0][0] <= now:
-                start, k = self.apart.pop(0)
-                nodes, partition = self.nodes(self.run.rows[k]["nodelist"]), self.run.rows[k]["partition"]
-                self.state.begin(self.state.part_on(k, partition, nodes, start))
             while self.run.partition_states and self.run.partition_states[0][0] <= now:
                 _, partition, up = self.run.partition_states.pop(0)
                 (self.down.discard if up else self.down.add)(partition)
@@ -213,8 +204,7 @@ class Replay:
                         self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
                         continue
                     # The log has a start before the submission where both fall into some milliseconds.
-                    apart = any(task == k for _, k in self.apart)
-                    if apart or task in self.state.running or task in self.ended:
+                    if task in self.state.running or task in self.ended:
                         continue
                     self.waiting.add(task)
                     # The log has the end of the submission; its age was 0.
@@ -390,16 +380,24 @@ class Replay:
 
 def free_run(run: Run, draws: int) -> dict[str, Any]:
     """Replay the whole run unaided, with the clocks' phases drawn anew each time."""
-    ended = [k for k, row in enumerate(run.rows) if row["start"] and row["end"]]
+    delayed = [bool(DELAYS & set(options_of(row.get("extra", "")))) for row in run.rows]
+    # A job that was held to the end takes no part.
+    kept = [k for k, row in enumerate(run.rows) if row["start"] or not delayed[k]]
+    rows = [run.rows[k] for k in kept]
+    ended = [k for k, row in enumerate(rows) if row["start"] and row["end"]]
     if not ended or not draws:
         return {}
     requests = [
-        replace(request, run_time=request.run_time if row["end"] and row["state"] != "TIMEOUT" else 1 << 40)
-        for request, row in zip(run.requests, run.rows, strict=True)
+        replace(
+            run.requests[k],
+            run_time=run.requests[k].run_time if row["end"] and row["state"] != "TIMEOUT" else 1 << 40,
+            begin=int(row["eligible"]) if delayed[k] and row["eligible"] else run.requests[k].begin,
+        )
+        for k, row in zip(kept, rows, strict=True)
     ]
     stream = np.random.default_rng(0)
     submit = np.array([request.submit for request in requests])
-    recorded = np.array([int(row["start"] or 0) for row in run.rows])
+    recorded = np.array([int(row["start"] or 0) for row in rows])
     results = [replay(run.cluster, requests, Phases.draw(run.cluster, stream)) for _ in range(draws)]
     waits = np.array([(result.start - submit)[ended].mean() for result in results])
     by_start = np.array(ended)[np.argsort(recorded[ended], kind="stable")]
@@ -414,7 +412,7 @@ def free_run(run: Run, draws: int) -> dict[str, Any]:
         "wait_mean": round(float((recorded - submit)[ended].mean()), 1),
         "wait_mean_simulated": round(float(waits.mean()), 1),
         "wait_mean_range": [round(float(waits.min()), 1), round(float(waits.max()), 1)],
-        "makespan": max(int(run.rows[k]["end"]) for k in ended),
+        "makespan": max(int(rows[k]["end"]) for k in ended),
         "makespan_simulated": round(float(np.mean([result.end[ended].max() for result in results]))),
         "starts_before_divergence": round(float(np.mean(before)), 1),
         "error_median": float(np.median(errors)) if errors else None,

@@ -35,6 +35,7 @@ _PHASES = st.builds(Phases, *(st.integers(0, most) for most in (59, 29, 29, 299)
 KINDS: dict[str, tuple[Any, ...]] = {
     "settings": (test_replay.clusters(), test_replay.logs(), _PHASES),
     "crowds": (test_replay.clusters(), test_replay.crowds(), _PHASES),
+    "heterogeneous": (test_replay.without_preemption(), test_replay.heterogeneous(), _PHASES),
     "counting": (test_counting.clusters(), test_counting.logs(), _PHASES),
 }
 

@@ -106,6 +106,8 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
     gres = (row["gres"] or options.get("--gres", "") or (f"gpu:{per_node}" if per_node else "")).split(":")
     gres = gres if gres[0] else []
     partitions = row.get("part_asked") or row["partition"]
+    old_component = "HET" in row.get("extra", "")
+    leader = arrays[row["wid"]][0] if old_component else int(row.get("het_job") or 0)
     array, most = arrays[row["wid"]] if row.get("array_task") else (0, 0)
     after = [
         (item.partition(":")[0], arrays[number[1:]][0])
@@ -139,9 +141,9 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         row["account"],
         tuple(partitions.split(",")),
         row["qos"],
-        # A part of a heterogeneous job has as many tasks as it was given processors.
-        int(row["cpus"] or 1) if "HET" in row.get("extra", "") else int(row["n_tasks"]),
-        0 if "HET" in row.get("extra", "") else int(row["ntasks_per_node"] or 0),
+        # Of an older run's heterogeneous jobs a component has as many tasks as it was given processors.
+        int(row["cpus"] or 1) if old_component else int(row["n_tasks"] or 1),
+        0 if old_component and leader != int(row["job_id"]) else int(row["ntasks_per_node"] or 0),
         memory=-1 if options.get("--mem") == "0" else int(row["mem_req"] or 0),
         gpus=int(gres[-1]) if gres else 0,
         gpu_type=gres[1] if len(gres) == 3 else "",
@@ -151,9 +153,24 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         array_most=most,
         after=tuple(after),
         after_any="?" in row.get("dependency", ""),
+        component_of=leader,
         **{field: value for field, value in asked.items() if field in THERE},
     )
     return request, unknown
+
+
+def _of_components(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the submissions and starts of heterogeneous jobs, which the events of older runs do not have."""
+    apart = [row for row in rows if "HET" in row.get("extra", "")]
+    started = {row["wid"]: row["start_decided"] for row in apart if row.get("start_decided")}
+    nothing = dict.fromkeys(("prio", "plan_start", "plan_end", "nodes", "info", "task"), "")
+    submitted = [nothing | {"t": row["submit"], "kind": "submit", "job": row["job_id"]} for row in apart]
+    return submitted + [
+        nothing
+        | {"t": started[row["wid"]], "kind": "start_bf", "job": row["job_id"], "nodes": row["nodelist"]}
+        for row in apart
+        if row["wid"] in started
+    ]
 
 
 def arrays_of(folder: Path, rows: list[dict[str, str]]) -> dict[str, tuple[int, int]]:
@@ -203,6 +220,8 @@ def read_run(folder: Path) -> Run:
     cluster = replace(cluster, outages=outages(folder, cluster, int(meta["T0"])), zero=int(meta["T0"]))
     rows = table(folder, "golden.csv")
     events = table(folder, "events.csv")
+    if apart := _of_components(rows):
+        events = sorted([*events, *apart], key=lambda event: float(event["t"]))
     factor, zero = float(meta["factor"]), int(meta["T0"])
     arrays = arrays_of(folder, rows)
     requests, unknown = [], Counter[str]()

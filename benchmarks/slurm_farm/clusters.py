@@ -329,12 +329,20 @@ class Cluster:
         if job.get("dependency"):
             asked = re.sub(r"w(\d+)", lambda match: numbers.get(match[1], "1"), job["dependency"])
             words.append(f"--dependency={asked}")
-        words += [
-            *(job.get("extra") or "").split(),
-            "--export=PATH",
-            "--wrap",
-            run + (job.get("code") or "0"),
-        ]
+        first, *others = records.components_of(job.get("extra") or "")
+        words += [*first.split(), "--export=PATH"]
+        run += job.get("code") or "0"
+        if others:
+            # No option of sbatch but the user holds for more than one component.
+            names = ("account", "partition", "qos", "wall_limit")
+            common = [f"--comment={job['job_id']}", *(f"--{OPTIONS[name]}={job[name]}" for name in names)]
+            for other in others:
+                words += [":", *common, *other.split()]
+            script = self.folder / "log" / f"job{job['job_id']}.sh"
+            script.write_text(f"#!/bin/sh\n{run}\n")
+            words.append(str(script))
+        else:
+            words += ["--wrap", run]
         done = self.ask(*words)
         return done.returncode, done.stdout.strip().partition(";")[0], done.stderr.strip()
 

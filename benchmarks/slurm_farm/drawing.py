@@ -570,6 +570,16 @@ def _times(draft: Draft) -> None:
             job["extra"] += f" --deadline=now+{60 * limit + draft.stream.randrange(60, 5_000)}"
 
 
+def _heterogeneous(draft: Draft) -> None:
+    """Give some jobs a second component, or a third."""
+    cpus = int(draft.nodes["a1"]["CPUs"])
+    for job in draft.some(0.25):
+        plain = not (job["gres"] or job["mem"] or job["constraint"] or job["extra"] or job["array"])
+        if plain and int(job["n_tasks"]) <= cpus:
+            others = (": -n 1", ": -n 4 --ntasks-per-node=2", f": -n {cpus}", ": -n 2 : -n 4")
+            job["extra"] = draft.stream.choice(others)
+
+
 def _builtin(draft: Draft) -> None:
     draft.settings["SchedulerType"] = "sched/builtin"
 
@@ -607,6 +617,7 @@ FEATURES: dict[str, Callable[[Draft], None]] = {
     "switches": _switches,
     "spread": _spread,
     "times": _times,
+    "heterogeneous": _heterogeneous,
     "weights": _weights,
     "reservation": _reservation,
     "outage": _outage,

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-#: A job as slurmctld names it: its number, the task of an array, and the task's own number.
-JOB = r"JobId=(?P<job>\d+)(?:_(?P<task>[^( .,:]*)(?:\((?P<own>\d+)\))?)?"
+#: A job as slurmctld names it: its number, the task of an array, and the task's own number, or the component
+#: of a heterogeneous job, and the component's own.
+JOB = r"JobId=(?P<job>\d+)(?:_(?P<task>[^( .,:]*)(?:\((?P<own>\d+)\))?|\+\d+\((?P<part>\d+)\))?"
 #: Events by a pattern of their line, the first that fits.
 EVENTS = {
     kind: re.compile(pattern.replace("@", JOB))
     for kind, pattern in {
-        "submit": r"_slurm_rpc_submit_batch_job: @ InitPrio=(?P<prio>\d+)",
+        "submit": r"_slurm_rpc_submit_batch_(?:het_)?job: @(?: InitPrio=(?P<prio>\d+))?",
         "main_pass": r"sched: Running job scheduler for (?P<info>default|full)",
         "bf_pass": r"_attempt_backfill: beginning",
         "bf_test": r"BACKFILL: test for @ Prio=(?P<prio>\d+) Partition=(?P<info>\S+)",
@@ -115,7 +116,7 @@ def events_in(log: Iterable[str], zero: int) -> Iterator[dict[str, Any]]:
             yield {
                 "t": round(instant(text[1:24], zero) or 0, 3),
                 "kind": kind,
-                "job": found["own"] or found["job"],
+                "job": found["own"] or found["part"] or found["job"],
                 "prio": found["prio"],
                 "plan_start": "" if start is None else int(start),
                 "plan_end": "" if end is None else int(end),
@@ -124,6 +125,22 @@ def events_in(log: Iterable[str], zero: int) -> Iterator[dict[str, Any]]:
                 "task": f"{found['job']}_{found['task']}" if found["task"] else "",
             }
             break
+
+
+def components_of(extra: str) -> list[str]:
+    """Return the options of each component of a job, which a colon parts."""
+    return re.split(r"(?:^| +):(?: +|$)", extra)
+
+
+def _component(asked: Mapping[str, str], part: str) -> Mapping[str, str]:
+    """Return the row of a component of a heterogeneous job; only the first has the columns of the job."""
+    extra = components_of(asked["extra"])[int(part)]
+    if part == "0":
+        return {**asked, "extra": extra}
+    found = re.findall(r"(-n |--ntasks-per-node=)(\d+) ?", extra)
+    own = {"n_tasks" if name == "-n " else "ntasks_per_node": count for name, count in found}
+    same = {name: asked[name] for name in ("dt", "job_id", "partition", "wall_limit", "wall_time")}
+    return {**same, **own, "extra": re.sub(r"(-n |--ntasks-per-node=)(\d+) ?", "", extra).strip()}
 
 
 def jobs_in(accounting: Path, workload: Path, zero: int) -> dict[str, list[dict[str, Any]]]:
@@ -140,7 +157,10 @@ def jobs_in(accounting: Path, workload: Path, zero: int) -> dict[str, list[dict[
             }
             whole: dict[str, Any] = {name: "" if time is None else int(time) for name, time in times.items()}
             job = {"job_id": row["JobIDRaw"]} | whole | {name: row[of] for name, of in NAMES.items()}
-            job |= {name: asked[row["Comment"]].get(of, "") for name, of in ASKED.items()}
+            leader, component, part = row["JobID"].partition("+")
+            own = _component(asked[row["Comment"]], part) if component else asked[row["Comment"]]
+            job |= {name: own.get(of, "") for name, of in ASKED.items()}
+            job["het_job"] = leader if component else ""
             job["array_task"] = row["JobID"].partition("_")[2]
             jobs[row["JobIDRaw"]].append(job)
     for rows in jobs.values():

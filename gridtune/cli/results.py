@@ -372,7 +372,8 @@ def _repair(sweep: str) -> None:
     """Set the broken lines of a sweep's journal aside, so that their cells are run again.
 
     A line that a failing disk or a hand has altered stops the sweep that meets it. All such lines are moved
-    to `journal.faulty`, beside the journal, and each is named here with its cell.
+    to `journal.faulty`, beside the journal, and each is named here with its cell. A segment, a file in
+    `journal/`, that is missing or altered is named, too; it is renamed to `.faulty`.
 
     \b
     Examples:
@@ -389,10 +390,11 @@ def _repair(sweep: str) -> None:
     for fault in faults:
         click.echo(fault)
     if faults:
-        lines = "line is" if len(faults) == 1 else "lines are"
-        click.echo(f"{len(faults):,} {lines} in {aside} now; the same sweep command runs their cells again")
+        if lines := sum(fault.startswith("line ") for fault in faults):
+            click.echo(f"{lines:,} {'line is' if lines == 1 else 'lines are'} in {aside} now")
+        click.echo("the same sweep command runs their cells again")
     else:
-        click.echo(f"{place / JOURNAL_NAME}: every line is as it was written; nothing is changed")
+        click.echo(f"{place / JOURNAL_NAME}: everything is as it was written; nothing is changed")
 
 
 @command(group=results)

@@ -144,6 +144,12 @@ class CellResult:
     identity: str = ""
 
     @property
+    def own_parameters(self) -> dict[str, Any]:
+        """The parameters that are not those of the configuration."""
+        given = self.configuration
+        return {name: value for name, value in self.parameters.items() if given.get(name, self) != value}
+
+    @property
     def trace(self) -> str:
         """The traces' references, as one text."""
         return ", ".join(self.traces)

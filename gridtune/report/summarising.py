@@ -27,13 +27,7 @@ from gridtune.report.labels import (
 from gridtune.report.rankings.bounds import Bounds, constrain
 from gridtune.report.rankings.cells import Cells, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, rank_overall
-from gridtune.report.rankings.ranking import (
-    LEVEL,
-    PAIRED,
-    Ranking,
-    has_values,
-    rank,
-)
+from gridtune.report.rankings.ranking import LEVEL, PAIRED, Ranking, has_values, rank
 from gridtune.report.summary import Summary
 from gridtune.report.tables import table_csv
 from gridtune.types import FloatArray
@@ -77,7 +71,11 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         if result.configuration_id in bases:
             of_baseline.setdefault(result.workload, []).append(result.notes)
     graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
-    remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
+    # Those of a long journal are shared.
+    remarks = {
+        workload: merged_remarks({id(note): note for note in among}.values())
+        for workload, among in notes.items()
+    }
     measures = judged.measures()
     tables = [*rankings.values(), *overall.values()]
     return Summary(

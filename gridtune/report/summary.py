@@ -18,22 +18,11 @@ from gridtune.registry import NamedValues
 from gridtune.report.answer import Answer, Effect
 from gridtune.report.facts import SweepFacts
 from gridtune.report.findings import answer_of, answers_of, compare_rows, listed
-from gridtune.report.labels import (
-    file_text,
-    percent_text,
-    row_parameters,
-)
+from gridtune.report.labels import PARAMETER_PREFIX, file_text, percent_text, row_parameters
 from gridtune.report.rankings.bounds import Bound, Bounds
 from gridtune.report.rankings.cells import Cells, Stratum, read_cells
 from gridtune.report.rankings.combined import Front, fronts_of, rank_overall
-from gridtune.report.rankings.ranking import (
-    LEVEL,
-    Ranking,
-    Row,
-    Verdict,
-    plain,
-    same_configuration,
-)
+from gridtune.report.rankings.ranking import LEVEL, Ranking, Row, Verdict, plain, same_configuration
 from gridtune.report.tables import ranking_markdown
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
@@ -334,10 +323,14 @@ class Summary:
             return []
         cells = self.cells
         single = next(iter(self.rankings.values()))
+        wanted = [
+            {name: value for name, value in one.items() if name.startswith(PARAMETER_PREFIX)}
+            for one in (row, *others)
+        ]
         ids = [
             other["configuration_id"]
             for other in single.rows
-            if any(same_configuration(one, other) for one in (row, *others))
+            if any(same_configuration(one, other) for one in wanted)
         ]
         part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
         again = read_cells(part, row_parameters(row), cells.group_by)

@@ -69,9 +69,10 @@ MODELLED_FACTS = (
 def not_modelled(workload: Workload | None, *clusters: SlurmCluster) -> list[str]:
     """Return what replays do not model: settings of clusters, and facts of a log."""
     lines = dict.fromkeys(line for cluster in clusters for line in cluster.not_modelled)
-    modelled: tuple[str, ...] = MODELLED_FACTS
-    if workload and any("licenses=" in text for text in workload.names.get("options", {}).values()):
-        modelled += ("licences",)
+    options = workload.names.get("options", {}).values() if workload else ()
+    words = {"licences": ("licenses=",), "deadlines": ("time-min=", "deadline=")}
+    asked = (fact for fact, some in words.items() if any(word in text for text in options for word in some))
+    modelled = (*MODELLED_FACTS, *asked)
     facts = log_remarks(workload.contents, modelled).get("ignored") if workload else None
     return [*sorted(lines), *([f"the log: {facts}"] if facts else [])]
 

@@ -154,6 +154,7 @@ class QueueReader(PlacedReader):
             raise self.fault(str(error), "TRES_PER_NODE") from None
         kind = next((kind for kind in gpus if kind), "")
         features = row.get("FEATURES", "")
+        leader, component, _ = row["JOBID"].partition("+")
         request = Request(
             self._number(row["JOBID"]),
             self._instant(row, "SUBMIT_TIME"),
@@ -172,6 +173,8 @@ class QueueReader(PlacedReader):
             gpus=sum(count or 1 for count in gpus.values()),
             gpu_type=kind,
             features=() if features in {"", "(null)"} else features_of(features),
+            # Where jobs are preempted, components are taken as jobs: see RequestCheck.
+            component_of=0 if self.cluster.preemption.preempts else self._number(leader) * bool(component),
         )
         try:
             self.check.check(request)

@@ -68,7 +68,7 @@ class Request:
     contiguous
         True if its nodes must be neighbours in Slurm's table.
     spread
-        True if it gets a node for each task where there are so many (`--spread-job`); before 25.05.
+        True if it gets a node for each task where there are so many (`--spread-job`).
     switches, switch_wait
         The most leaf switches that its nodes may have (0: any), and for how many seconds it waits for them
         from its submission on, at most `max_switch_wait`.
@@ -86,6 +86,8 @@ class Request:
         The array that it is a task of (0: none), its index, and how many tasks may run at a time (0: all).
     after, after_any
         Conditions, all or any of them: one of `DEPENDENCIES`, and the number of a job or an array.
+    component_of
+        The number of the heterogeneous job that it is a component of (0: none): all of them start together.
     name, singleton
         Its name, and True if all jobs of the user with this name that were submitted before must have ended:
         one more condition.
@@ -136,6 +138,7 @@ class Request:
     switch_wait: int = UNLIMITED
     time_min: int = 0
     deadline: int = 0
+    component_of: int = 0
 
     def __post_init__(self) -> None:
         if self.nodes < len(self.node_list):
@@ -311,10 +314,25 @@ class RequestCheck:
                 raise WorkloadError(
                     f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
                 )
-        if request.spread and release_of(self.cluster.version) >= OTHER_SPREAD:
+        weights = {
+            self.cluster.nodes[number].weight
+            for name in request.partitions
+            if name in self.cluster.partitions
+            for number in self.cluster.partitions[name].nodes
+        }
+        if request.spread and len(weights) > 1 and release_of(self.cluster.version) >= OTHER_SPREAD:
             raise WorkloadError(
-                f"job {request.number}: the rules of --spread-job since 25.05 are not modelled",
+                f"job {request.number}: --spread-job since 25.05 on nodes of several weights is not modelled",
                 hint="leave such jobs out, or spread=False",
+            )
+        with_others = (
+            request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
+        )
+        if request.component_of and with_others:
+            raise WorkloadError(
+                f"job {request.number}: components of heterogeneous jobs are not modelled with arrays, "
+                "--time-min, --deadline or preemption",
+                hint="leave such jobs out, or component_of=0",
             )
         partitions = self.cluster.partitions
         for name in request.partitions:
@@ -424,21 +442,26 @@ def kinds_in(
     return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
 
 
-def _asked(options: str, cluster: SlurmCluster, counts: Counter[str]) -> dict[str, Any]:
-    """Return the fields of a request that options of its command line set, and count those that cannot be."""
-    asked: dict[str, Any] = {}
+def _hosts(name: str, value: str, cluster: SlurmCluster, counts: Counter[str]) -> tuple[str, ...]:
+    """Return the nodes in an option: if some are unknown, the others to exclude, and none to have."""
     there = {node.name for node in cluster.nodes}
+    try:
+        hosts = host_list(value, "SubmitLine", 1, f"--{name}")
+    except WorkloadError:
+        hosts = [value]
+    if not there.issuperset(hosts):
+        counts[f"with a --{name} of other nodes: taken without them"] += 1
+        hosts = [host for host in hosts if host in there and name == "exclude"]
+    return tuple(hosts)
+
+
+def _asked(options: str, submit: int, cluster: SlurmCluster, counts: Counter[str]) -> dict[str, Any]:
+    """Return the fields of a request that options of its command line set; count those that cannot be."""
+    asked: dict[str, Any] = {}
     for word in options.split():
         name, _, value = word.partition("=")
         if name in {"nodelist", "exclude"}:
-            try:
-                hosts = host_list(value, "SubmitLine", 1, f"--{name}")
-            except WorkloadError:
-                hosts = [value]
-            if not there.issuperset(hosts):
-                counts[f"with a --{name} of other nodes: taken without them"] += 1
-                hosts = [host for host in hosts if host in there and name == "exclude"]
-            asked["node_list" if name == "nodelist" else name] = tuple(hosts)
+            asked["node_list" if name == "nodelist" else name] = _hosts(name, value, cluster, counts)
         elif name == "licenses":
             needed = tuple(re.split("[,;]", value))
             if any(one.partition(":")[0] not in cluster.licences for one in needed):
@@ -447,14 +470,23 @@ def _asked(options: str, cluster: SlurmCluster, counts: Counter[str]) -> dict[st
             asked["licences"] = needed
         elif name in {"exclusive", "contiguous"}:
             asked[name] = True
-        elif name == "spread-job" and release_of(cluster.version) >= OTHER_SPREAD:
-            counts["with --spread-job, whose rules since 25.05 are not modelled: taken without"] += 1
         elif name == "spread-job":
-            asked["spread"] = True
+            several = len({node.weight for node in cluster.nodes}) > 1
+            asked["spread"] = not (several and release_of(cluster.version) >= OTHER_SPREAD)
+            if not asked["spread"]:
+                counts["with --spread-job on nodes of several weights, not modelled: taken without"] += 1
+        elif found := re.fullmatch(r"deadline=now\+(\d+)(second|minute|hour|day|week|)s?", word):
+            seconds = {"minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}.get(found[2], 1)
+            asked["deadline"] = submit + int(found[1]) * seconds
         elif found := re.fullmatch(r"switches=(\d+)(?:@([\d:-]+))?", word):
             asked["switches"] = int(found[1])
-            if found[2]:
-                asked["switch_wait"] = PlacedReader(Path("SubmitLine")).seconds(found[2], "--switches")
+            wait = PlacedReader(Path("SubmitLine")).seconds(found[2] or "UNLIMITED", "--switches")
+            asked["switch_wait"] = wait
+        elif name in {"time", "time-min"}:
+            field = "time_limit" if name == "time" else "time_min"
+            asked[field] = PlacedReader(Path("SubmitLine")).seconds(value, f"--{name}")
+        elif name == "deadline":
+            counts["with a --deadline that is no now+COUNT: taken without"] += 1
         elif name == "mem" and re.fullmatch(r"0+[KMGT]?", value):
             asked["memory"] = -1
     return asked
@@ -523,7 +555,7 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             exclusive=job["requested_gpus"] == 0 < job["allocated_gpus"],
         )
         if text["options"]:
-            request = replace(request, **_asked(text["options"], cluster, counts))
+            request = replace(request, **_asked(text["options"], request.submit, cluster, counts))
         if nodes > 1 and re.search(r"[\[*]", text["features"]):
             counts["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
         if gpus and text["gpu_type"] not in types:

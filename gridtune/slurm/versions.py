@@ -42,8 +42,11 @@ REQUEUED_PRIORITY = 24_05_05
 #: Backfill's table and its plans end on its grid. A test for a later instant looks at that instant only, and
 #: only at jobs that end before others come; overlaps with plans are looked at first.
 DATED_TESTS = 24_11_00
-#: Each node gets tasks until all have a place; before, as many as `--ntasks-per-node`, whatever `-n`.
-COUNTED_TASKS = 24_11_01
+#: A component of a heterogeneous job whose partition is blocked already ends a main pass, by a fault.
+ENDED_PASSES = 24_11_00
+#: Each node gets tasks until all have a place; before and again later, as many as `--ntasks-per-node`,
+#: whatever `-n`.
+COUNTED_TASKS, TASKS_PER_NODE = 24_11_01, 25_11_00
 #: A job that waits for switches looks at free processors alone, unless jobs are suspended. Before, the choice
 #: among all processors of the nodes that have the memory had to do too.
 FREE_SWITCHES = 24_11_00
@@ -51,12 +54,15 @@ FREE_SWITCHES = 24_11_00
 PLANNED_NODES = 24_11_04
 #: Jobs that end at the instant of a test have ended.
 ENDED_AT = 25_05_00
-#: `--spread-job` has other rules, which are not modelled.
+#: With `--spread-job` tasks go round the nodes. By a fault each class of weights gives one node at least, and
+#: one without a task keeps all its idle cores: only nodes of one weight are modelled.
 OTHER_SPREAD = 25_05_00
 #: A predicted start is the end of a job on the nodes chosen, not that of the last one looked at.
 OWN_ENDS = 25_05_01
 #: A job that backfill starts with `--time-min` gets the longest limit that plans leave; before, the shortest.
 LONGEST_LIMITS = 25_05_03
+#: Components of heterogeneous jobs count no processors as usage; before, those of their last test.
+FREE_COMPONENTS = 26_05_00
 #: A job that can use one node only takes the first by weight and name, wherever its switch is.
 FIRST_NODE = 26_05_00
 

@@ -10,7 +10,8 @@ more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,8 @@ from gridtune.statistics.dependence import widening
 from gridtune.statistics.intervals import FloatOrArray, Interval, Samples, check_confidence, reach, t_quantile
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-#: Numbers in a block, which keeps it near 64 MiB.
-_BLOCK = 8_000_000
+#: Numbers in a block of resampled means, which keeps it in a processor's cache, and in all weights of a size.
+_BLOCK, _WEIGHTS = 500_000, 8_000_000
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,13 @@ class _Resampling:
         depend on the other samples.
     resamples
         Number of bootstrap resamples.
+    kept
+        The weights of each sample size, where they are few.
     """
 
     seed: int
     resamples: int
+    kept: dict[int, list[FloatArray]] = field(default_factory=dict)
 
     @classmethod
     def drawn_from(cls, rng: np.random.Generator, resamples: int) -> _Resampling:
@@ -64,17 +68,26 @@ class _Resampling:
         numpy.ndarray
             Shape (rows, resamples).
         """
-        n = rows.shape[1]
+        blocks = [rows @ weights.T for weights in self._weights(rows.shape[1])]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+
+    def _weights(self, n: int) -> Iterable[FloatArray]:
+        """Return the weights of samples of a size in blocks, shape (resamples, n) in all."""
+        if n * self.resamples > _WEIGHTS:
+            return self._drawn(n)
+        if n not in self.kept:
+            self.kept[n] = list(self._drawn(n))
+        return self.kept[n]
+
+    def _drawn(self, n: int) -> Iterator[FloatArray]:
         rng = np.random.default_rng([self.seed, n])
-        step = max(1, _BLOCK // (4 * n))
-        blocks = []
+        step = max(1, _WEIGHTS // (4 * n))
         for first in range(0, self.resamples, step):
             count = min(step, self.resamples - first)
             cells = rng.integers(n, size=(count, n)) + np.arange(count)[:, None] * n
             shares = np.full(count * n, 1.0 / n)
-            weights = np.bincount(cells.ravel(), weights=shares, minlength=count * n).reshape(count, n)
-            blocks.append(rows @ weights.T)
-        return np.concatenate(blocks, axis=1)
+            weights = np.bincount(cells.ravel(), weights=shares, minlength=count * n).astype(np.float64)
+            yield weights.reshape(count, n)
 
     def rows_at_once(self) -> int:
         """Return how many samples to resample at a time."""
@@ -99,16 +112,41 @@ def _expanded_ends(distribution: FloatArray, *, n: int, confidence: float) -> tu
     from scipy.special import ndtr, stdtrit  # noqa: PLC0415 (heavy, and only needed here)
 
     level = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - confidence) / 2)))
-    ordered = np.sort(distribution, axis=1)
-    last = ordered.shape[1] - 1
+    last = distribution.shape[1] - 1
+    position = level * last
+    below = int(position)
+    # A sort puts NaN last, so among the highest.
+    least = below + 2 if not np.isnan(distribution).any() else last + 1
+    lowest = _lowest(distribution, least)
+    highest = lowest[:, ::-1] if least > last else -_lowest(-distribution, last - int((1 - level) * last) + 1)
 
-    def quantile(level: float) -> FloatArray:
-        position = level * last
-        below = int(position)
-        lower, upper = ordered[:, below], ordered[:, min(below + 1, last)]
-        return np.asarray(lower + (position - below) * (upper - lower))
+    def between(lower: FloatArray, upper: FloatArray, position: float) -> FloatArray:
+        return np.asarray(lower + (position - int(position)) * (upper - lower))
 
-    return quantile(level), quantile(1 - level)
+    low = between(lowest[:, below], lowest[:, min(below + 1, last)], position)
+    position = (1 - level) * last
+    above = last - int(position)
+    return low, between(highest[:, above], highest[:, max(above - 1, 0)], position)
+
+
+def _lowest(values: FloatArray, count: int) -> FloatArray:
+    """Return at least so many of each row's lowest values, in order.
+
+    Those up to a limit are sorted, which the first sixteenth of the values suggests; all of them where they
+    are too few.
+    """
+    place, size = count // 8 + 12, values.shape[1]
+    suggesting = values[:, : size // 16]
+    if place < suggesting.shape[1]:
+        limit = np.partition(suggesting, place, axis=1)[:, place, None]
+        places = np.flatnonzero(values <= limit)
+        rows = places // size
+        counts = np.bincount(rows, minlength=len(values))
+        if counts.min() >= count:
+            found = np.full((len(values), counts.max()), np.inf)
+            found[rows, np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]] = values.ravel()[places]
+            return np.sort(found, axis=1)
+    return np.sort(values, axis=1)
 
 
 @dataclass(frozen=True)
@@ -402,6 +440,8 @@ def _moved_out(relative: FloatArray, end: FloatArray, factor: float | FloatArray
 
 def _over(values: FloatArray, base: FloatArray) -> FloatArray:
     """Divide by the size of the base; NaN where that is zero."""
+    if (base > 0).all():
+        return values / base
     size = np.abs(base)
     return np.divide(values, size, out=np.full_like(values, np.nan), where=size > 0)
 

@@ -198,12 +198,11 @@ class Samples:
         return (~np.isnan(self.rows)).sum(axis=1)
 
     def by_size(self, at_once: int) -> Iterator[tuple[int, IntArray]]:
-        """Yield a number of values, and up to `at_once` rows that have so many."""
+        """Yield a number of values, and up to `at_once` rows that have so many; parts of a size are alike."""
         counts = self.counts
         for n in np.unique(counts[counts > 0]).tolist():
             index = np.flatnonzero(counts == n)
-            for first in range(0, len(index), at_once):
-                yield n, index[first : first + at_once]
+            yield from ((n, part) for part in np.array_split(index, -(-len(index) // at_once)))
 
     def present(self, index: IntArray, n: int) -> FloatArray:
         """Return the values, shape (len(index), n), of rows that have n of them."""

@@ -322,9 +322,7 @@ class Site:
         changed = anchored(read_cluster(other, change, later), self.log)
         if load == 1 and replace(changed, not_modelled=self.cluster.not_modelled) == self.cluster:
             hint = "if the files have the change already, give those from before it"
-            raise SweepError(
-                f"nothing changes: {other} and the running configuration are the same", hint=hint
-            )
+            raise SweepError("nothing changes: this is the running configuration", hint=hint)
         jobs, able, excluded = self.jobs.able_in(changed, self.cluster)
         if not len(able):
             raise SweepError("no job could run after the change", hint="; ".join(excluded))

@@ -25,7 +25,7 @@ from gridtune.core.remarks import READ_FILES
 from gridtune.core.sources import code_checksums
 from gridtune.errors import GridtuneError, without_secrets
 from gridtune.report.facts import FACTS_FILE, write_json
-from gridtune.sweep.journal.journal import JOURNAL_NAME
+from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal
 from gridtune.sweep.run import RESULTS_NAME, default_directory
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.tracking.store import database_path, tracking_uri
@@ -58,6 +58,7 @@ def remember_answer(study: Study, plan: PlannedSpace) -> None:
         *study.files,
         *read,
         *(study.directory / name for name in (JOURNAL_NAME, RESULTS_NAME, FACTS_FILE)),
+        *Journal.segment_files(study.directory / JOURNAL_NAME),
     }
     text = io.StringIO()
     console = Console(file=text, highlight=False, width=WIDTH)

@@ -19,14 +19,7 @@ from gridtune.report.summarising import confirmed_facts, summarise
 from gridtune.report.summary import Summary
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
-from gridtune.study.report import (
-    SCHEDULES,
-    artefacts,
-    draw_study,
-    make_tracker,
-    schedule_paths,
-    write_study,
-)
+from gridtune.study.report import SCHEDULES, artefacts, draw_study, make_tracker, schedule_paths, write_study
 from gridtune.study.study import Study
 from gridtune.sweep.execution.observing import Progress, SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.execution.status import StatusFile

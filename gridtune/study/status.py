@@ -207,7 +207,8 @@ def _own_results(journal: Path, driver: DriverStatus | None) -> dict[str, CellRe
     results = read_journal(journal)
     if driver is None or not driver.ignored:
         return results
-    others = set(driver.ignored) - cells_since(journal, driver.journal_bytes)
+    since = cells_since(journal, driver.journal_segments, driver.journal_bytes)
+    others = set(driver.ignored) - since
     return {cell_id: result for cell_id, result in results.items() if cell_id not in others}
 
 

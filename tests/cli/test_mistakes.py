@@ -158,7 +158,7 @@ MISTAKES = [
         "it is called weight now",
     ),
     ("traces generate lublinn x.swf", "no generator is named 'lublinn'", "did you mean 'lublin'?"),
-    ("traces generate sessions x.swf jobs=-5", "field jobs: must be at least 1, got -5", None),
+    ("traces generate sessions x.swf jobs=-5", "field jobs: must be greater than … 1, got '-5'", None),
     # Results
     ("report nowhere", "nowhere: no results of a sweep are there", "give a sweep's folder: results/NAME"),
     (

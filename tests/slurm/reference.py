@@ -182,6 +182,8 @@ class Reference(Release):
         self.preempted, self.warned, self.since = [], [], {}
         # The present instant, and jobs that the last pass cancelled, too late for their deadlines.
         self.now, self.late = 0, []
+        # Components that started in the last pass where others of their heterogeneous job had no place.
+        self.parted = []
         # The jobs suspended or resumed of late, and all suspensions that are over: (job, from, until).
         self.changed, self.pauses = [], []
 
@@ -324,7 +326,9 @@ class Reference(Release):
                 return first if first and must <= {*first} else None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes and must <= room.keys():
-            if self.cluster.least_loaded or request.spread:
+            if request.spread and self.holds_since(25_05_00):
+                chosen = self._choose_by_turns(request, room)
+            elif self.cluster.least_loaded or request.spread:
                 chosen = self._choose_by_load(request, room, free)
             elif self.leaves and not request.contiguous:
                 # Of a job of several numbers of nodes fewer may have few enough switches.
@@ -445,6 +449,40 @@ class Reference(Release):
                 need, most = need - 1, most - 1
         return chosen if need <= spare and cpus <= 0 else None
 
+    def _choose_by_turns(self, request, room):
+        """--spread-job since 25.05: the lightest nodes, as many as wanted; tasks go round them, one at a time.
+
+        By a fault a class of weights gives one node even if there are enough. Source: `_eval_nodes_spread`.
+        """
+        each, need, cpus = request.cpus_per_task, request.wanted_nodes, request.cpus
+        most, used, classes, before = self.most_nodes(request, room), {}, {}, None
+        for node in sorted(room):
+            classes.setdefault(self.weight(node), []).append(node)
+        while True:
+            for _, members in sorted(classes.items()):
+                for node in members:
+                    if node not in used:
+                        used[node] = each
+                        need, most, cpus = need - 1, most - 1, cpus - each
+                        if most <= 0 or need <= 0:
+                            break
+            while cpus > 0 and (able := [node for node in sorted(used) if used[node] < room[node]]):
+                for node in able:
+                    if cpus > 0:
+                        used[node] += each
+                        cpus -= each
+            if cpus <= 0 or most <= 0 or most == before:
+                break
+            need, before = need or 1, most
+        left, need = request.cpus, request.least_nodes
+        for node in sorted(used):
+            spare = max(need - 1, 0) * self.threads(request, node)
+            given, self.most_of[node] = max(used[node], request.cpus_per_node), room[node]
+            if given > left - spare:
+                given = self.most_of[node] = max(left - spare, request.cpus_per_node)
+            left, need = left - given, need - 1
+        return [*used] if left <= 0 and need <= 0 else None
+
     def _choose_by_order(self, request, room):
         """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
         need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
@@ -504,7 +542,7 @@ class Reference(Release):
             if request.tasks_per_node:
                 room = [min(cpus, request.cpus_per_node) for cpus in room]
             left, each = request.tasks, request.cpus_per_task
-            if not self.holds_since(24_11_01):
+            if not self.holds_since(24_11_01) or self.holds_since(25_11_00):
                 left = max(left, len(nodes) * request.tasks_per_node)
             threads = [self.cluster.nodes[n].threads for n in nodes]
 
@@ -833,7 +871,7 @@ class Reference(Release):
         limit = r.limit_in(p) if limit is None else limit
         amounts = self.amounts(part) if part else with_minutes(asked, limit)
         for key, of, most in self.limits[job, partition]:
-            used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
+            used = self.used.get((key, of), 0) + (self.minutes(key, of) if "minutes" in of else 0)
             if of == "node":
                 nodes = part.nodes if part else known
                 used -= sum(self.on.get(key, {}).get(node, 0) > 0 for node in nodes)
@@ -866,8 +904,11 @@ class Reference(Release):
 
     def billed(self, part):
         """Return what a second of a job adds to its user's usage: processors, or by the partition's weights."""
-        qos = self.cluster.qos.get(self.requests[part.job].qos)
-        return self.weighted(part.partition, self.amounts(part)) * (qos.usage_factor if qos else 1.0)
+        qos, amounts = self.cluster.qos.get(self.requests[part.job].qos), self.amounts(part)
+        if self.requests[part.job].component_of:
+            # Its bill is made before it starts, by its last test, maybe in another partition.
+            amounts["cpu"] = 0 if self.holds_since(26_05_00) else self.sizes[part.job]
+        return self.weighted(part.partition, amounts) * (qos.usage_factor if qos else 1.0)
 
     # The main pass
 
@@ -899,10 +940,18 @@ class Reference(Release):
             # One task that cannot start stands for all that are left of its array.
             if job in started or (request.array, partition) in rejected:
                 continue
-            if count > depth:
+            if count > depth and not request.component_of:
                 break
             count += 1
             nodes = self.part_nodes[partition]
+            if request.component_of:
+                if partition in failed and self.holds_since(24_11_00):
+                    break
+                # Only backfill starts it.
+                count -= 1
+                failed.add(partition)
+                avail &= ~nodes
+                continue
             if partition in failed:
                 avail &= ~nodes
                 continue
@@ -972,6 +1021,7 @@ class Reference(Release):
         slots = [[first, last, self.available]]
         self.slots_made = 1
         self.preempted, self.warned, self.late = [], [], []
+        self.parted, self.components, self.latest = [], {}, {}
         begun, plans, tested, looked = [], [], 0, {}
         started, rejected, planned = set(), set(), {}
         for record in queue:
@@ -981,6 +1031,9 @@ class Reference(Release):
             request = self.requests[job]
             array = request.array, record.partition
             if job in started or array in rejected:
+                continue
+            since = self.others_start(job)
+            if since > now + window:
                 continue
             if clocks.bf_max_job_user:
                 looked[request.user] = looked.get(request.user, 0) + 1
@@ -994,7 +1047,7 @@ class Reference(Release):
                 started.add(job)
                 continue
             before = len(plans)
-            counted, part = self._plan(record, slots, now, plans)
+            counted, part = self._plan(record, slots, now, plans, max(now, since))
             tested += counted
             if request.array and part is None:
                 planned[array] = planned.get(array, 0) + len(plans) - before
@@ -1009,9 +1062,95 @@ class Reference(Release):
                 started.add(job)
                 if clocks.bf_max_job_start and len(begun) >= clocks.bf_max_job_start:
                     break
+        for number, planned in self.components.items():
+            if clocks.bf_max_job_start and len(begun) >= clocks.bf_max_job_start:
+                break
+            if self.may_all_start(number, planned, now):
+                begun += self.start_all(planned, now)
         return begun, plans
 
-    def _plan(self, record, slots, now, plans):
+    # Heterogeneous jobs
+
+    def others_start(self, job):
+        """Return from when on the other components of a job let it start, and note that it was looked at."""
+        if not (number := self.requests[job].component_of):
+            return 0
+        mine = self.components.setdefault(number, {})
+        mine.setdefault(job, [math.inf, "", 0])
+        return max((start for other, (start, _, _) in mine.items() if other != job), default=0)
+
+    def note_component(self, job, partition, start, nodes):
+        """Note a plan of a component; its earliest start counts, wherever that is, and its last nodes."""
+        mine = self.components[self.requests[job].component_of][job]
+        mine[2] = nodes
+        if start < mine[0]:
+            mine[:2] = start, partition
+
+    def deadlocks(self, job, partition, start):
+        """Tell whether a job that starts later in this partition starts earlier in another of this job's."""
+        number, here = self.requests[job].component_of, self.latest.setdefault(partition, {})
+        here[number] = max(here.get(number, start), start)
+        for other_partition, there in self.latest.items():
+            if other_partition == partition or number not in there:
+                continue
+            # The latest first; sorting keeps the order of those alike.
+            for other in sorted(here, key=lambda one: -here[one]):
+                if other == number:
+                    break
+                if other in there and there[other] < here[number]:
+                    return True
+        return False
+
+    def may_all_start(self, number, planned, now):
+        """Tell whether all components of a job are planned for now, and together within the limits."""
+        count = sum(request.component_of == number for request in self.requests)
+        if len(planned) < count or max(start for start, _, _ in planned.values()) > now:
+            return False
+        used, fits = dict(self.used), True
+        for job, (_, partition, nodes) in planned.items():
+            request, p = self.requests[job], self.cluster.partitions[partition]
+            known = numbers(nodes)
+            fits = not self.too_many(job, partition) and not self.too_much(job, partition, planned=known)
+            if not fits:
+                break
+            asked = {
+                "jobs": 1,
+                "cpu": self.sizes[job],
+                "mem": max(request.memory, 0) * len(known) or self.sizes[job] * request.memory_per_cpu_in(p),
+                "node": len(known),
+                "gres/gpu": request.gpus * len(known),
+            }
+            asked["billing"] = self.billing(partition, asked)
+            for key, of, _ in self.limits[job, partition]:
+                amount = with_minutes(asked, request.limit_in(p))[of]
+                if of != "node":
+                    self.used[key, of] = self.used.get((key, of), 0) + amount
+        self.used = used
+        return fits
+
+    def start_all(self, planned, now):
+        """Start all components of a job on any nodes, none twice; where one has no place, none starts."""
+        begun, taken = [], 0
+        for job, (_, partition, _) in planned.items():
+            limit = self.requests[job].limit_in(self.cluster.partitions[partition])
+            usable = self.available & self.part_nodes[partition] & self.unreserved(now, limit)
+            usable &= ~self.completing & ~taken
+            part = None
+            if not self.too_many(job, partition) and not self.lacks_licences(job):
+                free, nodes = self.place_now(job, partition, usable, now)
+                part = nodes and self.share(free, job, partition, nodes, now, limit)
+            if not part or self.too_much(job, partition, part, limit=limit):
+                for earlier in begun:
+                    self.end(earlier.job, now)
+                    self.completing |= earlier.mask
+                self.parted += begun
+                return []
+            self.begin(part)
+            begun.append(part)
+            taken |= part.mask
+        return begun
+
+    def _plan(self, record, slots, now, plans, begin):
         clocks = self.cluster.clocks
         resolution, window = clocks.bf_resolution, 60 * clocks.bf_window
         dated = self.holds_since(24_11_00)
@@ -1027,7 +1166,7 @@ class Reference(Release):
             least = low + resolution if self.holds_since(23_02_00) else 0
             return low, max(self.grid_before(end), least)
 
-        counted, begin = 0, now
+        counted = 0
         while True:
             if begin > slots[0][0] + window:
                 return counted, None
@@ -1070,7 +1209,9 @@ class Reference(Release):
                     continue
             if start <= now and mask_of(chosen) & self.completing:
                 start, later = now + 1, 0
-            if start <= now:
+            if request.component_of:
+                self.note_component(job, partition, start, mask_of(chosen))
+            elif start <= now:
                 free, nodes = self.place_now(job, partition, usable & ~self.completing, now)
                 part = nodes and self.share(free, job, partition, nodes, now, limit)
                 if self.too_much(job, partition, part, limit=limit):
@@ -1083,7 +1224,7 @@ class Reference(Release):
                 # Others must go first; the nodes are reserved meanwhile.
                 self.make_room(job, partition, usable & ~self.completing, now)
                 later = 0
-            if now_only:
+            if now_only and not (request.component_of and start <= now):
                 return counted, None
             if later and start > later:
                 begin = later
@@ -1096,6 +1237,8 @@ class Reference(Release):
                 # Without progress 22.05 would try the same until its time is up; later releases go on like this.
                 begin = start if start > begin else start + resolution
                 continue
+            if request.component_of and self.deadlocks(job, partition, start):
+                return counted, None
             if self.too_much(job, partition, planned=chosen, limit=limit):
                 return counted, None
             plans.append(Plan(job, partition, start, high, mask))
@@ -1601,6 +1744,11 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         for part in state.warned:
             job, overdue = part.job, max(part.end, now + 1)
             ends[job] = min(ends[job], overdue + (phases.timeout - overdue) % 30)
+        for part in state.parted:
+            job = part.job
+            waiting.remove(job)
+            back[job], requeued, direct = now + 121, requeued + 1, min(direct, now + 1)
+        state.parted = []
         for part in state.preempted:
             job = part.job
             use_until_now(part)
@@ -1706,11 +1854,12 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
                 break
         if cluster.backfill and touched and now >= next_backfill and (waiting or state.running):
             begun, _ = state.backfill_pass(queue(), now)
+            parted = state.parted
             for part in begun:
                 waiting.remove(part.job)
                 note(part)
             follow_pass()
-            touched, next_backfill = bool(begun or state.late), now + clocks.bf_interval
+            touched, next_backfill = bool(begun or state.late or parted), now + clocks.bf_interval
         if len(succeeded) > ended_before:
             circles = 0
         elif requeued > requeued_before:

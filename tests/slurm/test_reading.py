@@ -445,6 +445,12 @@ LINES = {
         "memory": 2000,
     },
     "sbatch --switches=2@1:30 --spread-job run.sh": {"switches": 2, "switch_wait": 90, "spread": True},
+    "sbatch -t 2:00:00 --time-min=30 --deadline=now+3hours run.sh": {
+        "time_limit": 7200,
+        "time_min": 1800,
+        "deadline": 3 * 3600,
+    },
+    "sbatch --time=90 --deadline=2024-01-02T00:00 run.sh": {"time_limit": 3600, "deadline": 0},
     "sbatch --exclusive=user --nodelist=n9 -L k run.sh": {"node_list": (), "licences": ()},
     "sbatch --nodelist=n[1- run.sh": {"node_list": ()},
 }
@@ -456,7 +462,7 @@ def test_options_of_the_command_line_are_asked_for(tmp_path, line, fields):
     default = {"exclusive": False, "contiguous": False, "node_list": (), "exclude": (), "licences": ()}
     wanted = default | {"memory": 2000} | fields
     assert {name: getattr(one, name) for name in wanted} == wanted
-    assert bool(counts) == any(text in line for text in ("n9", "gone", "[1- "))
+    assert bool(counts) == any(text in line for text in ("n9", "gone", "[1- ", "2024-"))
 
 
 def test_all_threads_of_a_core_that_runs_one_task_are_allocated(tmp_path):

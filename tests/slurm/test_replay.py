@@ -27,7 +27,7 @@ from gridtune.slurm.cluster import (
 )
 from gridtune.slurm.comparison import replayed_waits
 from gridtune.slurm.kernel.clocks import take_turn
-from gridtune.slurm.kernel.ordering import order_for_nodes
+from gridtune.slurm.kernel.ordering import Ordering, order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import ClusterState, Phases, in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck
@@ -151,8 +151,15 @@ def clusters(draw):
     )
     threads, one_task = draw(st.sampled_from([(1, False), (1, False), (2, False), (2, True), (4, True)]))
     records = draw(st.sampled_from([(0, 0, 0, 0, 0), (0, 1, 2, 2, 1)]))
+    heaviest = draw(st.sampled_from([1, 2]))
     nodes = tuple(
-        replace(node, threads=min(threads, node.cpus), one_task=one_task, record=record)
+        replace(
+            node,
+            threads=min(threads, node.cpus),
+            one_task=one_task,
+            record=record,
+            weight=min(node.weight, heaviest),
+        )
         for node, record in zip(NODES, records, strict=True)
     )
     return SlurmCluster(
@@ -182,7 +189,7 @@ KINDS = st.sampled_from(["afterok", "afterany", "afternotok"])
 
 @st.composite
 def logs(draw):
-    requests, spread = [], draw(st.sampled_from([False, False, False, True]))
+    requests, spread = [], draw(st.sampled_from([False, False, True]))
     for number in range(1, draw(st.integers(1, 14)) + 1):
         partitions = draw(st.sampled_from([("all",), ("all",), ("few", "all"), ("all", "few")]))
         account, user = draw(st.sampled_from(list(ACCOUNTS.users)))
@@ -308,6 +315,18 @@ def crowds(draw):
     return [replace(one, submit=one.submit // 8, singleton=False) for one in some + more]
 
 
+@st.composite
+def heterogeneous(draw):
+    """Jobs in crowds, some of which are components of others."""
+    jobs = [replace(one, time_min=0, deadline=0, after=()) for one in draw(crowds()) if not one.array]
+    for number in range(9001, 9001 + draw(st.integers(1, 3))):
+        submit = draw(st.integers(0, 60))
+        for place in draw(st.sets(st.integers(0, max(1, len(jobs) - 1)), min_size=2, max_size=3)):
+            if place < len(jobs):
+                jobs[place] = replace(jobs[place], component_of=number, submit=submit)
+    return jobs
+
+
 def able(cluster, requests):
     """Return the jobs that the cluster can run."""
     check = RequestCheck(cluster)
@@ -332,6 +351,25 @@ def test_an_order_equals_its_twin(cluster, requests, phases, order, guard):
     assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
 
 
+def without_preemption():
+    """Clusters whose backfill starts jobs that find a place."""
+    return clusters().map(lambda one: replace(one, preemption=Preemption(), backfill=True))
+
+
+@examples(100)
+@given(without_preemption(), heterogeneous(), st.builds(Phases, st.integers(0, 59), st.integers(0, 19)))
+def test_heterogeneous_jobs_equal_their_twin(cluster, requests, phases):
+    requests = able(cluster, requests)
+    assume(requests)
+    result = replay(cluster, requests, phases)
+    schedule = reference_replay(cluster, requests, phases)
+    own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+    for number in {one.component_of for one in requests} - {0}:
+        starts = {result.start[k] for k, one in enumerate(requests) if one.component_of == number}
+        assert len(starts) == 1
+
+
 @examples(80)
 @given(clusters(), crowds(), ROLLOUTS, st.sampled_from([None, None, 60, 400]))
 def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
@@ -340,6 +378,17 @@ def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
     result = replay(cluster, requests, order=order, guard=guard)
     schedule = reference_replay(cluster, requests, Phases(), score=order_for_nodes(order), guard=guard)
     assert result.start.tolist() == [schedule.get(job, (-1,))[0] for job in range(len(requests))]
+
+
+def test_a_replay_looks_for_its_machine_code_once(monkeypatch):
+    """By the types of callbacks it takes milliseconds, and each period of the priority has three calls."""
+    kernel, looks = type(take_turn), []
+    find = kernel.typeof_pyval
+    monkeypatch.setattr(kernel, "typeof_pyval", lambda self, value: looks.append(value) or find(self, value))
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))}, priorities=RULES)
+    jobs = [Request(number, 0, 3000, 6000, partitions=("all",), tasks=20) for number in range(4)]
+    replay(cluster, jobs, order="saf")
+    assert sum(isinstance(value, Ordering) for value in looks) == 1
 
 
 class Ranking(gt.Policy):
@@ -905,8 +954,50 @@ def test_a_job_that_could_not_end_by_its_deadline_is_cancelled():
 
 def test_a_job_is_spread_over_as_many_nodes_as_it_has_tasks():
     size = {"tasks": 3, "tasks_per_node": 0, "nodes": 1, "most_nodes": 0}
-    for version in ("22.05", "24.11.5"):
+    for version in ("22.05", "24.11.5", "26.05.5"):
         assert schedule_of([asked(1, 0, 60, 60, **size)], version=version)[0][2] == (0,)
         assert schedule_of([asked(1, 0, 60, 60, spread=True, **size)], version=version)[0][2] == (0, 1, 2)
-    with pytest.raises(WorkloadError, match="the rules of --spread-job"):
-        replay(replace(PAIRS, version="25.05"), [asked(1, 0, 60, 60, spread=True)])
+    nodes = (*PAIRS.nodes[:-1], replace(PAIRS.nodes[-1], weight=2))
+    with pytest.raises(WorkloadError, match="on nodes of several weights is not modelled"):
+        replay(replace(PAIRS, nodes=nodes, version="25.05"), [asked(1, 0, 60, 60, spread=True)])
+
+
+@pytest.mark.parametrize(("version", "cpus"), [("24.11.0", 4), ("24.11.1", 3), ("25.05", 3), ("25.11.0", 4)])
+def test_tasks_or_those_of_each_node_are_counted(version, cpus) -> None:
+    job = replace(asked(1, 0, 60, 60, nodes=2), tasks=3, tasks_per_node=2)
+    result = replay(replace(PAIRS, version=version), [job])
+    assert sum(result.cpus[0].tolist()) == cpus
+
+
+def test_components_start_together_and_block_their_partition_until_then() -> None:
+    nodes = tuple(Node(f"n{number}", 4, 100, {}, frozenset(), 1) for number in range(3))
+    cluster = SlurmCluster(nodes, {"all": Partition("all", (0, 1, 2))}, clocks=Clocks(bf_interval=30))
+    first = [request(1, 0, 300, 360, 8, 4)]
+    parts = [request(number, 10, 100, 120, 4, 4) for number in (2, 3)]
+    later = [request(4, 11, 20, 60, 4, 4)]
+    apart = replay(cluster, first + parts + later)
+    assert apart.start.tolist() == [0, 10, 110, 210]
+    together = replay(cluster, first + [replace(one, component_of=2) for one in parts] + later)
+    # The free node is planned for one of them at once, and the other is planned for later.
+    assert together.start.tolist() == [0, 300, 300, 300]
+    assert set(together.nodes[1]).isdisjoint(together.nodes[2])
+
+
+def test_components_are_refused_with_what_is_not_modelled_of_them() -> None:
+    with pytest.raises(WorkloadError, match="job 2: components of heterogeneous jobs are not modelled with"):
+        replay(cluster_of(), [replace(request(2, 0, 9, 60, 1), component_of=2, time_min=60)])
+
+
+def test_a_node_that_will_be_idle_is_the_least_loaded_then() -> None:
+    nodes = tuple(Node(f"n{number}", 4, 800, {}, frozenset(), 1) for number in range(3))
+    cluster = SlurmCluster(nodes, {"all": Partition("all", (0, 1, 2))}, least_loaded=True)
+    jobs = [
+        replace(request(1, 0, 900, 600, 5), node_list=("n2",)),
+        replace(request(2, 10, 60, 60, 2), nodes=2, node_list=("n2",)),
+        request(3, 20, 60, 60, 1),
+    ]
+    result, twin = replay(cluster, jobs), reference_replay(cluster, jobs, Phases())
+    # The second job is planned on the first node, which will be as idle as the next one.
+    assert (
+        [tuple(some) for some in result.nodes] == [twin[job][2] for job in range(3)] == [(0, 2), (0, 2), (1,)]
+    )

@@ -121,6 +121,8 @@ def predictor(name: str, *, files: Iterable[str | Path] = ()) -> Callable[[type[
     def register(kind: type[Predictor]) -> type[Predictor]:
         if not (isinstance(kind, type) and issubclass(kind, Predictor)):
             raise PolicyError(f"predictor {name!r} must be a class that derives from Predictor, got {kind!r}")
+        if missing := sorted(kind.__abstractmethods__):
+            raise PolicyError(f"predictor {name!r} has no method {', '.join(missing)}")
         kind.name = name
         declare_files(kind, files, f"@predictor({name!r})", PolicyError)
         PREDICTORS.register(name, kind)

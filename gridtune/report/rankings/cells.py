@@ -18,6 +18,7 @@ from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.statistics.inference import with_reach
+from gridtune.sweep.journal.results import distinct_rows
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 #: What the name of a bound has after its metric's.
@@ -218,27 +219,35 @@ def read_cells(
     unknown = sorted(set(baseline) - set(parameter_names(table)) - set(table.column_names))
     if unknown:
         raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
-    places = [name if name in table.column_names else PARAMETER_PREFIX + name for name in group_by]
-    columns = [name for name in places if name in table.column_names]
+    named = [name if name in table.column_names else PARAMETER_PREFIX + name for name in group_by]
+    columns = [name for name in named if name in table.column_names]
     names = [column.removeprefix(PARAMETER_PREFIX) for column in columns]
     parameters = [PARAMETER_PREFIX + name for name in configuration_parameters(table, columns, keep=baseline)]
-    found: dict[tuple[Any, ...], dict[str, dict[str, int]]] = {}
-    of_configuration: dict[tuple[Any, ...], dict[str, Any]] = {}
-    wanted = ["configuration_id", "replicate", *columns, *parameters]
-    for number, row in enumerate(table.select(list(dict.fromkeys(wanted))).to_pylist()):
-        key, identifier = tuple(row[name] for name in columns), row["configuration_id"]
-        found.setdefault(key, {}).setdefault(identifier, {})[row["replicate"]] = number
-        if (key, identifier) not in of_configuration:
-            of_configuration[key, identifier] = {
-                name.removeprefix(PARAMETER_PREFIX): row[name] for name in parameters
-            }
     metrics = _Metrics(table)
     strata = []
-    for key, configurations in found.items():
-        ids = sorted(configurations)
-        own = [of_configuration[key, identifier] for identifier in ids]
-        labels = sorted({name for cells in configurations.values() for name in cells}, key=replicate_order)
-        rows = [[configurations[one].get(label, -1) for label in labels] for one in ids]
+    places = distinct_rows(table, columns)[1]
+    first, of_cells = distinct_rows(table, ["configuration_id"])
+    identifiers = table["configuration_id"].take(pa.array(first)).to_pylist()
+    first, of_replicates = distinct_rows(table, ["replicate"])
+    replicates = table["replicate"].take(pa.array(first)).to_pylist()
+    order = np.argsort(places, kind="stable")
+    # In order of appearance, as are the cells of each.
+    starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+    parts = sorted(np.split(order, starts[1:]), key=lambda cells: int(cells[0])) if len(order) else []
+    for cells in parts:
+        key = [table[column][int(cells[0])].as_py() for column in columns]
+        known, first, configurations = np.unique(of_cells[cells], return_index=True, return_inverse=True)
+        by_id = sorted(range(len(known)), key=lambda place: identifiers[known[place]])
+        ids = [identifiers[known[place]] for place in by_id]
+        own = [
+            {name.removeprefix(PARAMETER_PREFIX): row[name] for name in parameters}
+            for row in table.select(parameters).take(cells[first[by_id]]).to_pylist()
+        ]
+        known, seen = np.unique(of_replicates[cells], return_inverse=True)
+        by_label = sorted(range(len(known)), key=lambda place: replicate_order(replicates[known[place]]))
+        labels = [replicates[known[place]] for place in by_label]
+        rows = np.full((len(ids), len(labels)), -1)
+        rows[np.argsort(by_id)[configurations], np.argsort(by_label)[seen]] = cells
         values = dict(zip(names, key, strict=True))
         title = ", ".join(
             value if isinstance(value, str) else f"{name}={value_text(value)}"
@@ -246,7 +255,7 @@ def read_cells(
         )
         bases = baselines(own, baseline, values)
         of_stratum = None if reach is None else partial(reach, str(values.get("workload")))
-        strata.append(Stratum(title, values, ids, own, labels, bases, np.array(rows), metrics, of_stratum))
+        strata.append(Stratum(title, values, ids, own, labels, bases, rows, metrics, of_stratum))
     kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
     replicate = kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate"
     fields = [
@@ -275,23 +284,21 @@ def configuration_parameters(
         Parameters to keep even though they follow from the stratum.
     """
     names = [name for name in parameter_names(table) if PARAMETER_PREFIX + name not in columns]
-    varying = [name for name in names if len(table[PARAMETER_PREFIX + name].unique()) > 1]
-    wanted = ["configuration_id", *columns, *(PARAMETER_PREFIX + name for name in varying)]
-    first: dict[tuple[Any, ...], Any] = {}
-    among_replicates, within_strata = set(), set()
-    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
-        stratum = tuple(row[column] for column in columns)
-        for name in varying:
-            value = row[PARAMETER_PREFIX + name]
-            if first.setdefault(("in", name, row["configuration_id"]), value) != value:
-                among_replicates.add(name)
-            if first.setdefault(("of", name, stratum), value) != value:
-                within_strata.add(name)
+
+    def varies_in(groups: Sequence[str], name: str) -> bool:
+        both = distinct_rows(table, [*groups, PARAMETER_PREFIX + name])
+        return len(both[0]) > len(distinct_rows(table, groups)[0])
+
     return [
         name
         for name in names
-        if name not in among_replicates
-        and (name not in varying or name in within_strata or not columns or name in keep)
+        if not varies_in(["configuration_id"], name)
+        and (
+            not columns
+            or name in keep
+            or varies_in(columns, name)
+            or len(table[PARAMETER_PREFIX + name].unique()) <= 1
+        )
     ]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -14,14 +15,7 @@ import pyarrow as pa
 
 from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
 from gridtune.report.rankings.cells import Cells, Stratum, baselines, gap_to_bound, replicate_order
-from gridtune.report.rankings.ranking import (
-    LEVEL,
-    SEED,
-    Ranking,
-    RankingHead,
-    means_of,
-    row_key,
-)
+from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, RankingHead, means_of, row_key
 from gridtune.statistics.inference import paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume
@@ -164,8 +158,11 @@ class _Replicates:
         rows: list[tuple[float, float, float]] = []
         # The different replicates that each shares with its baseline.
         shared = np.zeros((len(compared), count), dtype=np.bool_)
+        common = cache(
+            lambda one, other: np.intersect1d(self.units[one], self.units[other], return_indices=True)[1:]
+        )
         for index, entry in enumerate(compared):
-            rows.append(self._combined(entry.parts))
+            rows.append(self._combined(entry.parts, common))
             if entry.is_baseline:
                 continue
             for place, name in enumerate(names):
@@ -213,8 +210,12 @@ class _Replicates:
             strata[self.units[number][1:]] += 1
         return links / np.maximum(strata, 1)
 
-    def _combined(self, parts: Mapping[int, _Part]) -> tuple[float, float, float]:
+    def _combined(
+        self, parts: Mapping[int, _Part], common: Callable[[int, int], tuple[IntArray, IntArray]]
+    ) -> tuple[float, float, float]:
         """Return the mean of the strata's relative differences and its interval.
+
+        `common` returns the places of the replicates that two strata share, in each of them.
 
         On each side, the interval reaches as far as the root of the sum of squares of the strata's own, over
         their number, as variances of independent means add up; to strata of one log, their correlation is
@@ -222,13 +223,13 @@ class _Replicates:
         2007).
         """
         relative, low, high = np.array([part[:3] for part in parts.values()]).T
-        numbers = list(parts)
+        numbers, residuals = list(parts), [part.residuals for part in parts.values()]
         related = np.eye(len(numbers))
         for i, j in combinations(range(len(numbers)), 2):
             one, other = numbers[i], numbers[j]
             if self.logs[one] == self.logs[other]:
-                _, here, there = np.intersect1d(self.units[one], self.units[other], return_indices=True)
-                pair = np.array([parts[one].residuals[here], parts[other].residuals[there]])
+                here, there = common(one, other)
+                pair = np.array([residuals[i][here], residuals[j][there]])
                 related[i, j] = related[j, i] = _correlation(pair[:, np.isfinite(pair).all(axis=0)])
         below, above = (
             math.sqrt(reach @ related @ reach) / len(numbers) for reach in (relative - low, high - relative)

@@ -283,9 +283,10 @@ class RankingHead:
             Values to order those configurations by that lack replicates.
         """
         rows: list[dict[str, Any]] = []
-        for index, own in enumerate(parameters):
+        columns = [map(plain, np.asarray(column, dtype=object).tolist()) for column in statistics.values()]
+        for own, *found in zip(parameters, *columns, strict=True):
             row = {PARAMETER_PREFIX + name: value for name, value in own.items()}
-            row |= {name: plain(column[index]) for name, column in statistics.items()}
+            row |= zip(statistics, found, strict=True)
             rows.append({**row, "verdict": self.verdict_of(row).value})
         whole = np.sort([self.sign * row[by] for row in rows if row["complete"] and row[by] is not None])
         keys = []
@@ -483,8 +484,8 @@ def row_key(row: Mapping[str, Any]) -> Any:
 
 def same_configuration(overall: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Return whether a row of a stratum is the configuration of a row of the ranking over all strata."""
-    wanted = row_parameters(overall).items()
-    return all(row.get(PARAMETER_PREFIX + name, value) == value for name, value in wanted)
+    wanted = (item for item in overall.items() if item[0].startswith(PARAMETER_PREFIX))
+    return all(row.get(name, value) == value for name, value in wanted)
 
 
 def verdict_text(row: Mapping[str, Any]) -> str:

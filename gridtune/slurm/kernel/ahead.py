@@ -235,15 +235,6 @@ def _place_of(world, search, turn, step):
 
 
 @kernel()
-def open_search(world, search):
-    """Begin a search for a start, which notes the steps that fail."""
-    state = world.state
-    state.failed, state.looked = 0, 0
-    if search >= 0 and world.searches.made[search] != state.passes:
-        world.searches.failed[search] = 0
-
-
-@kernel()
 def close_search(world, record, search, epoch):
     """Keep the steps of a search that began in an epoch in place of the last one of its kind."""
     searches = world.searches

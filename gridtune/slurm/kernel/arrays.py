@@ -28,6 +28,7 @@ from gridtune.types import AnyArray, FloatArray, IntArray
 #: one jobs have only made room.
 #: Searches: `failed` are the steps of the one under way that failed, one after the other from now on, and
 #: `looked` is the place in the earlier one that it is compared with.
+#: Heterogeneous jobs: `components` are those that a backfill pass has looked at.
 #: Tests: nodes that have room for a job, their processors for it, and the most of one (`room_…`).
 STATE = np.dtype(
     [
@@ -37,7 +38,7 @@ STATE = np.dtype(
             *("clock", "due", "direct", "last_pass", "next_backfill", "last_tick", "back", "edge"),
             *("passes", "epoch", "planned", "touched", "slots", "slots_made", "crooked"),
             *("paused", "pauses", "tests", "fits", "stuck", "ended", "circles"),
-            *("failed", "looked"),
+            *("failed", "looked", "components"),
             *("room_nodes", "room_cpus", "room_most"),
         )
     ]
@@ -394,10 +395,27 @@ class Searches(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """Of each job, (jobs,): the start last planned, -1 for none, and that plan's nodes as a bitmap."""
+    """Of each job, (jobs,): the start last planned, -1 for none, and that plan's nodes as a bitmap.
+
+    Of components of heterogeneous jobs: `whole` is the number of that job, -1 for other jobs, and `parts`
+    counts its components. In a pass (`made`) each has its `earliest` start, `NEVER` without one, its
+    `record`, and the nodes of its last plan (`places`); `seen` are those looked at, in order. Of each such
+    job and partition, `latest` is the last start planned there, `-NEVER` without one, and `rank` its place
+    among those of other jobs. `used` is the bitmap of nodes on which components have started.
+    """
 
     start: IntArray
     nodes: AnyArray
+    whole: IntArray
+    parts: IntArray
+    made: IntArray
+    earliest: IntArray
+    record: IntArray
+    places: AnyArray
+    seen: IntArray
+    latest: IntArray
+    rank: IntArray
+    used: AnyArray
 
 
 class World(NamedTuple):

@@ -17,19 +17,28 @@ from gridtune.slurm.kernel.ahead import (
     may_start,
     note_failure,
     note_plan,
-    open_search,
     usable_nodes,
 )
 from gridtune.slurm.kernel.foreseeing import will_run
-from gridtune.slurm.kernel.placing import are_many, choose, gather, has, measure_room, share
+from gridtune.slurm.kernel.placing import add_node, are_many, choose, gather, has, measure_room, share
 from gridtune.slurm.kernel.preempting import (
     find_victims,
     fit,
     take_cores,
 )
-from gridtune.slurm.kernel.running import NEVER, preempt, start_job, too_many, too_much
+from gridtune.slurm.kernel.running import (
+    NEVER,
+    end_job,
+    may_all_start,
+    preempt,
+    put_back,
+    start_job,
+    too_many,
+    too_much,
+)
 from gridtune.slurm.kernel.table import (
     common_nodes,
+    deadlocks,
     first_slot,
     grid_before,
     next_later,
@@ -40,6 +49,7 @@ from gridtune.slurm.kernel.table import (
 from gridtune.slurm.versions import (
     ARRAY_PLANS,
     DATED_TESTS,
+    ENDED_PASSES,
     FRESH_WEIGHTS,
     LONGEST_LIMITS,
     PURGED_LATE,
@@ -171,6 +181,14 @@ def main_pass(world, now, depth):
         job, partition = records.job[record], records.partition[record]
         if not world.waiting[job] or _rejected(world, record):
             continue
+        if world.plans.whole[job] >= 0:
+            if world.failed[partition] and world.rules.release >= ENDED_PASSES:
+                break
+            # Only backfill starts it.
+            world.failed[partition] = 1
+            for w in range(words):
+                avail[w] &= ~world.partitions[partition * words + w]
+            continue
         if looked > depth:
             break
         looked += 1
@@ -271,6 +289,9 @@ def backfill_pass(world, now):
     for position in range(state.waiting):
         world.plans.start[records.job[world.order[position]]] = -1
     state.passes += 1
+    state.components = 0
+    for place in range(rules.heterogeneous * rules.partitions):
+        world.plans.latest[place] = -NEVER
     tested, before = 0, state.started
     for position in range(state.waiting):
         if tested >= rules.bf_max_job_test or state.slots_made >= _FULL:
@@ -278,6 +299,9 @@ def backfill_pass(world, now):
         record = world.order[position]
         job = records.job[record]
         if not world.waiting[job] or _rejected(world, record):
+            continue
+        begin = max(now, _look_at(world, job))
+        if begin > now + rules.bf_window:
             continue
         if rules.bf_max_job_user > 0:
             world.looked[world.jobs.user[job]] += 1
@@ -290,16 +314,78 @@ def backfill_pass(world, now):
             before += 1
             continue
         planned = state.planned
-        tested += _plan(world, record, now)
+        tested += _plan(world, record, now, begin)
         if world.waiting[job]:
             _note_plan(world, record, state.planned - planned)
         if rules.bf_max_job_start > 0 and state.started - before >= rules.bf_max_job_start:
             break
+    for place in range(state.components):
+        if rules.bf_max_job_start > 0 and state.started - before >= rules.bf_max_job_start:
+            break
+        if may_all_start(world, place, now):
+            _start_all(world, place, now)
 
 
 @kernel()
-def _plan(world, record, now):
-    """Start a job, or reserve nodes for it; return whether it was tested."""
+def _look_at(world, job):
+    """Note that backfill looks at a component; return from when on the others let it start."""
+    plans, state, begin = world.plans, world.state, -NEVER
+    if plans.whole[job] < 0:
+        return begin
+    if plans.made[job] != state.passes:
+        plans.made[job], plans.earliest[job] = state.passes, NEVER
+        plans.seen[state.components] = job
+        state.components += 1
+    for place in range(state.components):
+        other = plans.seen[place]
+        if plans.whole[other] == plans.whole[job] and other != job:
+            begin = max(begin, plans.earliest[other])
+    return begin
+
+
+@kernel()
+def _note_start(world, record, start):
+    """Note the plan of a component on the nodes in `picked`; its earliest start counts."""
+    plans, words, job = world.plans, world.rules.words, world.records.job[record]
+    for w in range(words):
+        plans.places[job * words + w] = world.picked[w]
+    if start < plans.earliest[job]:
+        plans.earliest[job], plans.record[job] = start, record
+
+
+@kernel()
+def _start_all(world, first, now):
+    """Start the components of a heterogeneous job, on any nodes; where one has no place, none starts."""
+    plans, rules, usable = world.plans, world.rules, world.usable
+    for w in range(rules.words):
+        plans.used[w] = 0
+    for place in range(first, world.state.components):
+        job = plans.seen[place]
+        record = plans.record[job]
+        if plans.whole[job] != plans.whole[plans.seen[first]]:
+            continue
+        for w in range(rules.words):
+            nodes = world.partitions[world.records.partition[record] * rules.words + w]
+            usable[w] = world.pool[w] & nodes & ~plans.used[w]
+        count, limit = 0, world.records.full[record]
+        _drop_reserved(world, usable, now, limit)
+        if not too_many(world, record, 0) and not too_many(world, record, -1):
+            count = _choose_now(world, record, usable, now)
+        if count == 0 or too_much(world, record, count, 0, limit):
+            for earlier in range(first, place):
+                other = plans.seen[earlier]
+                if plans.whole[other] == plans.whole[job]:
+                    end_job(world, other, now)
+                    put_back(world, other, now)
+            return
+        start_job(world, record, count, now, now, limit)
+        for i in range(count):
+            add_node(plans.used, world.scratch.chosen[i])
+
+
+@kernel()
+def _plan(world, record, now, begin):
+    """Start a job, or reserve nodes for it from an instant on; return whether it was tested."""
     state, now_only = world.state, _reserves_nothing(world, record, now)
     if 0 < world.rules.bf_job_part_count_reserve <= world.failed[world.records.partition[record]]:
         now_only = True
@@ -307,18 +393,20 @@ def _plan(world, record, now):
     if world.rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
         form = -1
     search, epoch = world.records.search[record] if form >= 0 else -1, state.epoch
-    open_search(world, search)
-    counted = _plan_from(world, record, form, now, now_only)
+    state.failed, state.looked = 0, 0
+    if search >= 0 and world.searches.made[search] != state.passes:
+        world.searches.failed[search] = 0
+    counted = _plan_from(world, record, form, now, begin, now_only)
     if search >= 0 and not state.crooked:
         close_search(world, record, search, epoch)
     return counted
 
 
 @kernel()
-def _plan_from(world, record, form, now, now_only):
-    """Do so from now on, and then from each instant at which nodes come that have no plan."""
+def _plan_from(world, record, form, now, begin, now_only):
+    """Do so, and then from each instant at which nodes come that have no plan."""
     state, rules, records = world.state, world.rules, world.records
-    counted, begin, reach = 0, now, now + rules.bf_window
+    counted, reach, apart = 0, now + rules.bf_window, world.plans.whole[records.job[record]] >= 0
     while begin <= world.slots.begin[0] + rules.bf_window:
         if form >= 0 and not state.crooked:
             start, count, later, many = _test_by_counting(world, record, form, begin, now, now_only)
@@ -342,11 +430,13 @@ def _plan_from(world, record, form, now, now_only):
                 continue
         if start <= now and completing:
             start, later = now + 1, 0
-        if start <= now:
+        if apart:
+            _note_start(world, record, start)
+        elif start <= now:
             if _start_planned(world, record, count, now):
                 return counted
             later = 0
-        if now_only:
+        if now_only and not (apart and start <= now):
             return counted
         if 0 < later < start:
             begin = later
@@ -356,6 +446,8 @@ def _plan_from(world, record, form, now, now_only):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
+        if start <= reach and apart and deadlocks(world, record, start):
+            return counted
         if start <= reach and too_much(world, record, 0, count, records.limit[record]):
             return counted
         _keep_plan(world, record, start)

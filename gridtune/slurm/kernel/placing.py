@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.versions import COUNTED_TASKS, FIRST_NODE, FREE_SWITCHES, SHOWN_CPUS, SWITCH_CPUS
+from gridtune.slurm.versions import (
+    COUNTED_TASKS,
+    FIRST_NODE,
+    FREE_SWITCHES,
+    OTHER_SPREAD,
+    SHOWN_CPUS,
+    SWITCH_CPUS,
+    TASKS_PER_NODE,
+)
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -116,6 +124,7 @@ def measure_node(world, free, record, node):
     """
     scratch, near, job = world.scratch, world.nodes.near, world.records.job[record]
     scratch.room[node] = scratch.alone[node] = room_of(world, free, record, node)
+    scratch.idle[node] = free.cpus[node]
     if _patience(world, job) == 2 and not world.records.whole[record]:
         kept, free.cpus[node] = free.cpus[node], world.nodes.cpus[node]
         scratch.alone[node] = room_of(world, free, record, node)
@@ -136,7 +145,6 @@ def measure_room(world, free, record, nodes):
         while word != 0:
             if word & _BIT != 0:
                 measure_node(world, free, record, node)
-                world.scratch.idle[node] = free.cpus[node]
             word >>= _BIT
             node += 1
 
@@ -188,7 +196,9 @@ def _choose_among(world, job, room, patient):
         return _first_node(world, job, cpus)
     while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job, 0, size):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
-        if world.rules.least_loaded or jobs.spread[job]:
+        if jobs.spread[job] and world.rules.release >= OTHER_SPREAD:
+            taken = _by_turns(world, job, cpus, most)
+        elif world.rules.least_loaded or jobs.spread[job]:
             taken = _by_load(world, job, cpus, most)
         elif world.rules.leaves > 0 and not jobs.contiguous[job]:
             need = jobs.wanted_nodes[job]
@@ -424,6 +434,55 @@ def _by_load(world, job, cpus, most):
 
 
 @kernel()
+def _by_turns(world, job, cpus, most):
+    """--spread-job of later releases: the lightest nodes, as many as wanted, between which tasks take turns.
+
+    By a fault a class of weights gives one node even if there are enough.
+    """
+    scratch, jobs, nodes = world.scratch, world.jobs, world.rules.nodes
+    left, weight, used, each = scratch.left, scratch.weight, scratch.size, jobs.cpus_per_task[job]
+    need, asked, before, growing = jobs.wanted_nodes[job], cpus, -nodes - 1, True
+    for node in range(nodes):
+        used[node] = 0
+    while growing:
+        heaviest, lightest = -_HEAVIEST, -_HEAVIEST
+        while lightest < _HEAVIEST:
+            lightest = _HEAVIEST
+            for node in range(nodes):
+                if left[node] > 0 and heaviest < weight[node] < lightest:
+                    lightest = weight[node]
+            for node in range(nodes):
+                if left[node] > 0 and weight[node] == lightest and used[node] == 0:
+                    used[node] = each
+                    need, most, cpus = need - 1, most - 1, cpus - each
+                    if most <= 0 or need <= 0:
+                        break
+            heaviest = lightest
+        turns = cpus > 0
+        while turns:
+            turns = False
+            for node in range(nodes):
+                if cpus > 0 and 0 < used[node] < left[node]:
+                    used[node] += each
+                    cpus -= each
+                    turns = cpus > 0
+        growing = cpus > 0 and most > 0 and most != before
+        need, before = max(need, 1) if need == 0 else need, most
+    taken, cpus, need = 0, asked, jobs.least_nodes[job]
+    for node in range(nodes):
+        if used[node] > 0:
+            given, spare = (
+                max(used[node], jobs.cpus_per_node[job]),
+                max(need - 1, 0) * _threads(world, job, node),
+            )
+            scratch.chosen[taken], scratch.most[node] = node, left[node]
+            if given > cpus - spare:
+                given = scratch.most[node] = max(cpus - spare, jobs.cpus_per_node[job])
+            taken, cpus, need = taken + 1, cpus - given, need - 1
+    return taken if need <= 0 and cpus <= 0 else 0
+
+
+@kernel()
 def share(world, free, record, count):
     """Fill in `scratch.cpus`, a job's part of each node chosen: tasks go round them, one at a time.
 
@@ -432,7 +491,7 @@ def share(world, free, record, count):
     nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
     job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
     left, each = jobs.tasks[job], jobs.cpus_per_task[job]
-    if world.rules.release < COUNTED_TASKS:
+    if not COUNTED_TASKS <= world.rules.release < TASKS_PER_NODE:
         left = max(left, count * jobs.tasks_per_node[job])
     for i in range(count):
         cpus[i] = nodes.cpus[chosen[i]] if records.whole[record] else 0

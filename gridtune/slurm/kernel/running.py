@@ -8,7 +8,7 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import add_node, has, ones
 from gridtune.slurm.kernel.preempting import leave_to
-from gridtune.slurm.versions import PLANNED_NODES
+from gridtune.slurm.versions import FREE_COMPONENTS, PLANNED_NODES
 
 #: The first of `AMOUNTS` that are minutes.
 MINUTES = 6
@@ -165,6 +165,65 @@ def _nodes_on(world, job, row, count, planned):
 
 
 @kernel()
+def may_all_start(world, first, now):
+    """Tell whether the job of a component, the first seen of it, may start: all are planned for now.
+
+    Together they must be within the limits, by what they ask for.
+    """
+    plans, state = world.plans, world.state
+    job, ready = plans.whole[plans.seen[first]], 0
+    for place in range(first):
+        if plans.whole[plans.seen[place]] == job:
+            return False
+    for place in range(first, state.components):
+        one = plans.seen[place]
+        ready += plans.whole[one] == job and world.waiting[one] and plans.earliest[one] <= now
+    if ready < plans.parts[job]:
+        return False
+    counted, fits = first, True
+    while fits and counted < state.components:
+        if plans.whole[plans.seen[counted]] == job:
+            nodes, record = _planned(world, counted), plans.record[plans.seen[counted]]
+            fits = not too_many(world, record, 0)
+            fits = fits and not too_much(world, record, 0, nodes, world.records.full[record])
+            if not fits:
+                break
+            _count_asked(world, record, nodes, 1)
+        counted += 1
+    for place in range(first, counted):
+        if plans.whole[plans.seen[place]] == job:
+            _count_asked(world, plans.record[plans.seen[place]], _planned(world, place), -1)
+    return fits
+
+
+@kernel()
+def _planned(world, place):
+    """Write the numbers of the nodes planned last for a component; return how many they are."""
+    plans, count = world.plans, 0
+    for node in range(world.rules.nodes):
+        if has(plans.places, plans.seen[place] * world.rules.words, node):
+            world.scratch.chosen[count] = node
+            count += 1
+    return count
+
+
+@kernel()
+def _count_asked(world, record, nodes, sign):
+    """Add what a job asks for on so many nodes to what limits count, or take it away; nodes do not count."""
+    limits, job, per_cpu = world.limits, world.records.job[record], world.records.per_cpu[record]
+    cpus, memory = world.sizes[job], max(world.jobs.memory[job], 0) * nodes
+    if world.jobs.memory[job] == 0:
+        memory = cpus * per_cpu
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
+        of, counter = limits.of[entry], limits.counter[entry]
+        if of == 0:
+            limits.used[counter] += sign * limits.each[entry]
+        elif of > 0 and limits.row[counter] < 0:
+            amount = _amount(world, record, of, cpus, memory, nodes, world.records.full[record])
+            limits.used[counter] += sign * amount
+
+
+@kernel()
 def start_job(world, record, count, began, now, limit):
     """Put a job that began at an instant, mostly now, on its shares of the nodes in `scratch.chosen`."""
     jobs, running, free, scratch = world.jobs, world.running, world.free, world.scratch
@@ -306,6 +365,9 @@ def follow_use(world, job, now):
     for i in range(running.begin[job], running.begin[job] + parts):
         cpus += running.cpus[i]
         memory += running.memory[i]
+    if world.plans.whole[job] >= 0:
+        # Its bill is made before it starts, by its last test, maybe in another partition.
+        cpus = 0 if world.rules.release >= FREE_COMPONENTS else world.sizes[job]
     billing, gpus = world.records.billing, world.jobs.gpus[job] * parts
     billed = billing[weights] * cpus + billing[weights + 1] * memory + billing[weights + 2] * parts
     billed = (billed + billing[weights + 3] * gpus) * billing[weights + 4]
@@ -344,9 +406,15 @@ def end_job(world, job, now):
 
 @kernel()
 def put_back(world, job, now):
-    """Let a job that had to make room start again in a while; return whether it may at all."""
+    """Let a job that had to make room start again in a while; return whether it may at all.
+
+    So does a component that started where others of its job had no place.
+    """
     running, state, preemption = world.running, world.state, world.preemption
-    requeued = preemption.mode[world.records.group[running.record[job]]] == 2 and world.jobs.requeue[job]
+    requeued = world.plans.whole[job] >= 0
+    if not requeued:
+        group = world.records.group[running.record[job]]
+        requeued = preemption.mode[group] == 2 and world.jobs.requeue[job] != 0
     preemption.warned[job] = 0
     if requeued:
         running.start[job] = NEVER

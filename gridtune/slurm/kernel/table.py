@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import ones
+from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.versions import DATED_TESTS
 
 
@@ -185,3 +186,27 @@ def reserve(world, start, end):
         if slots.begin[k] >= end:
             break
     state.slots = _merge(world, count)
+
+
+@kernel()
+def deadlocks(world, record, start):
+    """Note a start; tell whether another job starts later in this partition and earlier in another of its."""
+    plans, rules, own = world.plans, world.rules, world.records.partition[record]
+    latest, every, jobs = plans.latest, rules.partitions, rules.heterogeneous
+    job = plans.whole[world.records.job[record]]
+    here = job * every + own
+    if latest[here] == -NEVER:
+        plans.rank[here] = 0
+        for other in range(jobs):
+            plans.rank[here] += latest[other * every + own] > -NEVER
+    latest[here] = max(latest[here], start)
+    for other in range(jobs):
+        there = other * every + own
+        before = latest[there] == latest[here] and plans.rank[there] < plans.rank[here]
+        if other == job or not (before or latest[there] > latest[here]):
+            continue
+        for partition in range(every):
+            apart = partition != own and latest[job * every + partition] > -NEVER
+            if apart and -NEVER < latest[other * every + partition] < latest[here]:
+                return True
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -36,7 +36,15 @@ from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import COUNTED_TASKS, FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import (
+    COUNTED_TASKS,
+    FRESH_WEIGHTS,
+    NEEDED_NODES,
+    OTHER_SPREAD,
+    SHOWN_CPUS,
+    TASKS_PER_NODE,
+    release_of,
+)
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -88,13 +96,14 @@ def new_world(
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
     records = _records(cluster, requests, pairs, bits, leaf)
-    most = [_most_parts(request, count) for request in requests]
+    most = [_most_parts(request, count, release_of(cluster.version)) for request in requests]
     sizes = {
         "nodes": count,
         "words": bits.words,
         "users": len(users),
         "assocs": len(tree.users),
         "jobs": jobs,
+        "heterogeneous": len({request.component_of for request in requests} - {0}),
     }
     rules = rules_of(cluster, phases, sizes)
     of_node = {
@@ -182,7 +191,7 @@ def new_world(
         slots=_table(TimeSlices, room, row=np.arange(room), nodes=bits.empty(room)),
         forms=_forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
         searches=_searches(int(records.search.max(initial=-1)) + 1, count),
-        plans=Plans(start=_full(jobs, -1), nodes=bits.empty(jobs)),
+        plans=_plans(cluster, requests, bits),
         scratch=_table(
             Scratch,
             count,
@@ -202,6 +211,23 @@ def new_world(
         factor=tree.factors(nothing := np.zeros(len(tree.users)), cluster.priorities, nothing),
         state=_state(cluster, phases, begin),
         rules=rules,
+    )
+
+
+def _plans(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits) -> Plans:
+    parts = Counter(request.component_of for request in requests if request.component_of)
+    numbers = {number: place for place, number in enumerate(parts)}
+    return _table(
+        Plans,
+        len(requests),
+        start=_full(len(requests), -1),
+        nodes=bits.empty(len(requests)),
+        whole=_column(numbers.get(request.component_of, -1) for request in requests),
+        parts=_column(parts.values()),
+        places=bits.empty(len(requests) if parts else 0),
+        latest=_full(len(parts) * len(cluster.partitions)),
+        rank=_full(len(parts) * len(cluster.partitions)),
+        used=bits.empty(1),
     )
 
 
@@ -435,7 +461,7 @@ def _counting(
         each_node = request.tasks == 1 or (even and request.tasks_per_node)
         certain = each_node or (request.cpus_per_task == 1 and threads == {1})
         steady = request.cpus if certain else -1
-        if steady >= 0 and release < COUNTED_TASKS:
+        if steady >= 0 and not COUNTED_TASKS <= release < TASKS_PER_NODE:
             steady = max(steady, least * request.tasks_per_node * request.cpus_per_task)
         if steady >= 0 and threads != {1}:
             full = request.tasks == request.tasks_per_node * least or request.tasks == 1
@@ -495,7 +521,7 @@ def _records(
             counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
-        apart = request.contiguous or request.node_list or request.exclude
+        apart = request.contiguous or request.node_list or request.exclude or request.component_of
         if counted.steady >= 0 and not (apart or request.spread or request.switches or request.memory < 0):
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
@@ -584,8 +610,8 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
     }
 
 
-def _most_parts(request: Request, nodes: int) -> int:
+def _most_parts(request: Request, nodes: int, release: int) -> int:
     """Return on how many nodes a job can be at most."""
-    if request.tasks_per_node:
-        return min(nodes, request.wanted_nodes)
-    return min(nodes, request.most_nodes or max(request.tasks, request.least_nodes))
+    most = request.most_nodes or max(request.tasks, request.least_nodes)
+    most = min(nodes, request.wanted_nodes if request.tasks_per_node else most)
+    return nodes if most > 1 and request.spread and release >= OTHER_SPREAD else most

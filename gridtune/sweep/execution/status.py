@@ -21,12 +21,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, TimeLeft
-from gridtune.sweep.journal.journal import JOURNAL_NAME
+from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal
 
 STATUS_FILE = "status.json"
 _LOCK = "journal.lock"
@@ -57,8 +58,9 @@ class DriverStatus:
         When it began, as seconds since 1970, as all times here.
     total
         Cells of the sweep.
-    journal_bytes
-        Length of the journal when the sweep began: results after it are of this sweep.
+    journal_bytes, journal_segments
+        Length of the journal's lines, and number of its segments, when the sweep began: results after them
+        are of this sweep.
     ignored
         Ids of cells that the journal had before and that are not finished cells of this sweep.
     stage
@@ -98,6 +100,7 @@ class DriverStatus:
     at_most: bool = False
     beats: bool = False
     heartbeat: float = 0.0
+    journal_segments: int = 0
 
     @property
     def silent(self) -> float | None:
@@ -161,7 +164,8 @@ class StatusFile(SweepObserver):
             total=plan.total,
             at_most=plan.at_most,
             journal_bytes=journal.stat().st_size if journal.exists() else 0,
-            ignored=tuple(sorted(cells_since(journal, 0) - finished)),
+            journal_segments=len(Journal.segment_files(journal)),
+            ignored=tuple(sorted(cells_since(journal, 0, 0) - finished)),
         )
         self._write()
         threading.Thread(target=self._beat, args=[self._folder], name="heartbeat", daemon=True).start()
@@ -218,11 +222,14 @@ class StatusFile(SweepObserver):
             draft.replace(self._folder / STATUS_FILE)
 
 
-def cells_since(journal: Path, position: int) -> set[str]:
-    """Return the ids of the cells with a line in the journal after a position in bytes."""
+def cells_since(journal: Path, segments: int, position: int) -> set[str]:
+    """Return the ids of the cells in the journal after a number of segments and a position in its lines."""
     found: set[str] = set()
     if not journal.exists():
         return found
+    for path in Journal.segment_files(journal)[segments:]:
+        only = pa.ipc.IpcReadOptions(included_fields=[0])
+        found.update(pa.ipc.open_file(path, options=only).read_all()["cell_id"].to_pylist())
     with journal.open("rb") as file:
         file.seek(position)
         for line in file:

@@ -5,6 +5,10 @@ CRC-32 of everything before it, and the line of a cell holds the text that the c
 digit that was changed by hand or by a failing disk is found when the line is read, and each result says which
 code, parameters and traces made it.
 
+Of a long journal, some thousand lines at a time become a segment: a file of compressed columns, named after
+its checksum and never changed. Facts that results share are in it once. The header of the lines that are left
+names the segments, so that both change in one step.
+
 MLflow, tables and progress derive from the journal, and the cells left to run are the space's without the
 journal's. A process killed at any moment leaves at worst one torn last line, which the next one to open the
 journal cuts off.
@@ -15,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import hashlib
 import json
 import os
 import re
@@ -25,9 +30,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
+import pyarrow as pa
+
 from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
 from gridtune.core.sources import software_versions
 from gridtune.errors import SweepError
+from gridtune.storage import draft_of
 from gridtune.sweep.journal.disk import AppendOnlyFile, OnFull
 
 #: The file in a sweep's folder.
@@ -42,6 +50,15 @@ _BEFORE_IDENTITY, _AFTER_IDENTITY = b',"identity":', b',"configuration_id":'
 _PROPOSAL = "proposal"
 #: Attributes of a result that a line has under their own names; the metrics are converted besides.
 _PLAIN = ("configuration_id", "workload", "configuration", "replicate", "traces", "state", "notes")
+#: Results of a segment, the folder of segments beside a journal, and how names of metrics' columns begin.
+_SEGMENT, SEGMENTS, _METRIC = 4_096, "journal", "metric."
+#: Columns of a segment: of each result alone, and of facts that results share.
+_OWN = ("cell_id", "identity", "seconds")
+_FACTS = {
+    "configuration": ("configuration_id", "workload", "configuration", "traces"),
+    "replicate": ("replicate", "seed", "own_parameters"),
+    "outcome": ("state", "notes", "error", "worker"),
+}
 
 #: `json.loads` without its guess of the encoding, which takes a fifth of its time.
 _decode = json.JSONDecoder().decode
@@ -59,14 +76,8 @@ def _record_line(record: Mapping[str, Any]) -> bytes:
 
 def _result_line(result: CellResult) -> bytes:
     """Return a cell's result as a line with its identity and its check."""
-    configuration = result.configuration
-    own = {
-        name: value
-        for name, value in result.parameters.items()
-        if name not in configuration or configuration[name] != value
-    }
     rest: dict[str, Any] = {name: getattr(result, name) for name in _PLAIN}
-    rest |= {"own": own, "metrics": result.metrics, "error": result.error}
+    rest |= {"own": result.own_parameters, "metrics": result.metrics, "error": result.error}
     rest |= {"seconds": result.seconds, "worker": result.worker, "seed": result.seed}
     start = f'{{"cell_id":{json.dumps(result.cell_id)},"identity":{result.identity or "null"},'
     return _checked(start.encode() + _json(rest)[1:])
@@ -138,8 +149,76 @@ def _identity_text(line: bytes, record: Mapping[str, Any]) -> str:
     return text
 
 
-#: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals and checks.
-_JOURNAL_SCHEMA = 2
+class _Segment:
+    """A file with some thousand results as compressed columns, which can be read alone."""
+
+    @staticmethod
+    def of(results: Sequence[CellResult]) -> bytes:
+        """Return results as the content of a segment."""
+        columns = {name: [getattr(one, name) for one in results] for name in _OWN}
+        for column, names in _FACTS.items():
+            facts = ({name: getattr(one, name) for name in names} for one in results)
+            columns[column] = pa.array(map(_json, facts)).dictionary_encode()
+        columns["metrics"] = pa.array(_json(list(one.metrics)) for one in results).dictionary_encode()
+        for name in dict.fromkeys(name for one in results for name in one.metrics):
+            columns[_METRIC + name] = pa.array([one.metrics.get(name) for one in results], pa.float64())
+        table, sink = pa.table(columns), pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 9))
+        with pa.ipc.new_file(sink, table.schema, options=options) as file:
+            file.write_table(table)
+        return bytes(sink.getvalue().to_pybytes())
+
+    @staticmethod
+    def name(content: bytes) -> str:
+        return f"{hashlib.sha256(content).hexdigest()[:16]}.arrow"
+
+    @classmethod
+    def read(cls, path: Path, shared: dict[bytes, Any]) -> Iterable[CellResult]:
+        """Yield the results of a segment.
+
+        Parameters
+        ----------
+        path
+            Its file.
+        shared
+            Facts by their text, which results of all segments share; those of this one are added.
+
+        Raises
+        ------
+        SweepError
+            If it is missing or not what was written.
+        """
+        content = path.read_bytes() if path.exists() else b""
+        if cls.name(content) != path.name:
+            fault = "has been altered: its checksum is not that in its name" if content else "is missing"
+            hint = f"`gridtune results repair {path.parents[1]}` sets it aside; the sweep reruns its cells"
+            raise SweepError(f"this segment of the journal {fault}", path=path, hint=hint)
+        table = pa.ipc.open_file(pa.py_buffer(content)).read_all().combine_chunks()
+        columns = [table[name].to_pylist() for name in _OWN]
+        for name in (*_FACTS, "metrics"):
+            encoded = table[name].combine_chunks()
+            texts = encoded.dictionary.to_pylist()
+            shared |= {text: json.loads(text) for text in texts if text not in shared}
+            columns.append([shared[texts[place]] for place in encoded.indices.to_pylist()])
+        names = [name for name in table.column_names if name.startswith(_METRIC)]
+        metrics = [name.removeprefix(_METRIC) for name in names]
+        numbers = [table[name].to_numpy().tolist() for name in names]
+        for *own, configuration, replicate, outcome, measured, row in zip(
+            *columns, zip(*numbers, strict=True) if names else [()] * table.num_rows, strict=True
+        ):
+            values = dict(zip(_OWN, own, strict=True), **configuration, **replicate, **outcome)
+            given, further = values["configuration"], values.pop("own_parameters")
+            values["parameters"] = {**given, **further} if further else given
+            values["metrics"] = dict(zip(metrics, row, strict=True))
+            if measured != metrics:
+                values["metrics"] = {name: values["metrics"][name] for name in measured}
+            result = object.__new__(CellResult)
+            result.__dict__.update(values)
+            yield result
+
+
+#: Versions of a journal without segments and with them; a newer one is not touched. 2 added checks.
+_LINES_SCHEMA, _JOURNAL_SCHEMA = 2, 3
 #: Seconds between two calls that force lines onto the disk. Only a power cut can lose what is between;
 #: killing the process cannot.
 _SYNC_SECONDS = 1.0
@@ -160,17 +239,20 @@ def read_proposals(path: Path) -> list[Mapping[str, Any]]:
     return _read(path)[1]
 
 
-def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any], int]:
-    """Return results, proposals, the last header, and how many bytes are whole lines."""
+def _read(
+    path: Path,
+) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any], int, dict[str, CellResult]]:
+    """Return results, proposals, the header, the length of whole lines, and results of cells in lines."""
     if not path.exists():
-        return {}, [], {}, 0
+        return {}, [], {}, 0, {}
     content = path.read_bytes()
     sound = content.rfind(b"\n") + 1
     # Looking for garbage among a million new objects takes longer than making them, and there is none.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return *_parse(content[:sound].split(b"\n")[:-1], path), sound
+        results, proposals, header, last = _parse(content[:sound].split(b"\n")[:-1], path)
+        return results, proposals, header, sound, {cell_id: results[cell_id] for cell_id in last}
     finally:
         if collecting:
             gc.enable()
@@ -178,9 +260,14 @@ def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], M
 
 def _parse(
     lines: Sequence[bytes], path: Path, faulty: Callable[[SweepError, bytes], None] | None = None
-) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any]]:
-    """Return results, proposals and the last header; `faulty` takes lines that are none, with the error."""
+) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any], Iterable[str]]:
+    """Return results, proposals, what headers say, and the ids in lines.
+
+    `faulty` takes lines that are none, with the error; the error of a segment has no line.
+    """
     results: dict[str, CellResult] = {}
+    shared: dict[bytes, Any] = {}
+    last, read = dict[str, None](), set[str]()
     proposals: list[Mapping[str, Any]] = []
     header: Mapping[str, Any] = {}
     schema = 0
@@ -188,9 +275,20 @@ def _parse(
         try:
             record = parse_line(line, checked=schema > 1)
             if number == 1 or (isinstance(record, dict) and "journal" in record):
-                schema, header = _schema(record, path, number), record
+                schema, header = _schema(record, path, number), {**header, **record}
+                # What a header adds is later than the lines before it.
+                for name in (name for name in header.get("segments", ()) if name not in read):
+                    read.add(name)
+                    try:
+                        found = _Segment.read(path.parent / SEGMENTS / name, shared)
+                        results.update((result.cell_id, result) for result in found)
+                    except SweepError as altered:
+                        if faulty is None:
+                            raise
+                        faulty(altered, line)
             elif isinstance(record, CellResult):
                 results[record.cell_id] = record
+                last[record.cell_id] = None
             elif _PROPOSAL in record:
                 proposals.append(record[_PROPOSAL])
             else:
@@ -200,7 +298,7 @@ def _parse(
             if faulty is None:
                 raise error from None
             faulty(error, line)
-    return results, proposals, header
+    return results, proposals, header, last
 
 
 def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> SweepError:
@@ -245,9 +343,18 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
     faults: list[str] = []
     bad: list[bytes] = []
 
+    lost: list[str] = []
+
     def note(error: SweepError, line: bytes) -> None:
-        faults.append(f"line {error.line}: {error.message}")
-        bad.append(line)
+        if error.line is not None:
+            faults.append(f"line {error.line}: {error.message}")
+            bad.append(line)
+            return
+        segment = Path(str(error.path))
+        faults.append(f"{SEGMENTS}/{segment.name}: {error.message}")
+        lost.append(segment.name)
+        if segment.exists():
+            segment.replace(segment.with_suffix(".faulty"))
 
     with _locked(path.with_suffix(".lock")):
         content = path.read_bytes()
@@ -256,11 +363,20 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
             _schema(parse_line(lines[0], checked=False) if lines else {}, path, 1)
         except (ValueError, TypeError, KeyError, AttributeError):
             note(_faulty_line(path, 1, lines[0], _AlteredLineError("the header has been altered")), lines[0])
-            schema = _JOURNAL_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
+            schema = _LINES_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
             lines[0] = _record_line({"journal": "gridtune", "schema": schema})[:-1]
         of_header = len(bad)
-        _parse(lines, path, note)
-        if bad:
+        header = _parse(lines, path, note)[2]
+        for place, line in enumerate(lines):
+            if line.startswith(b'{"journal"') and line not in bad:
+                record = parse_line(line, checked=False)
+                left = [name for name in record.get("segments", ()) if name not in lost]
+                lines[place] = _record_line({**record, "segments": left} if lost else record)[:-1]
+        # A faulty line may be the header that names segments.
+        there = [file.name for file in Journal.segment_files(path)] if bad else []
+        if there:
+            lines.append(_record_line({**header, "schema": _JOURNAL_SCHEMA, "segments": there})[:-1])
+        if faults:
             with AppendOnlyFile(aside) as file:
                 file.append(b"".join(line + b"\n" for line in bad))
             skipped = set(bad[of_header:])
@@ -322,8 +438,9 @@ class Journal:
     def __init__(
         self, path: Path, on_full: OnFull | None = None, mirror: Callable[[bytes], None] | None = None
     ) -> None:
-        self.path, self._mirror = path, mirror
-        self._environment = _environment()
+        self.path, self._mirror, self._on_full = path, mirror, on_full
+        self._environment, self._stale = _environment(), False
+        self._file: AppendOnlyFile
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_suffix(".lock")
         is_new = not lock.exists()
@@ -332,12 +449,10 @@ class Journal:
             if is_new:
                 # A sweep that is refused leaves the folder as it was.
                 opened.callback(lock.unlink, missing_ok=True)
-            self._file = AppendOnlyFile(path, on_full)
+            self._open()
             opened.callback(self._file.close)
-            if not _lock(self._file, path):
-                # Somebody has removed the lock file of a sweep that runs.
-                raise _refusal("another process", path)
-            self.results, self.proposals, header, sound = _read(path)
+            self.results, self.proposals, header, sound, self._last = _read(path)
+            self._segments = list(header.get("segments", ()))
             if self._file.size > sound:
                 self._file.truncate(sound)
             before = header.get("environment")
@@ -345,10 +460,20 @@ class Journal:
             # Lines are never written again: in an old journal, or one that was written with other software, a
             # header of today goes before ours.
             self._header_is_due = self.before != self._environment
-            if header.get("schema", 0) < _JOURNAL_SCHEMA:
+            if header.get("schema", 0) < _LINES_SCHEMA:
                 self._write([])
+            # A place in the lines that are there now stays one, unless they are as many as a segment has.
+            self._kept, self._proposed = 0, 0
+            if mirror is None and len(self._last) >= _SEGMENT:
+                self._fold()
+            self._kept, self._proposed, self._last = path.stat().st_size, len(self.proposals), {}
             self._sync()
             opened.pop_all()
+
+    @staticmethod
+    def segment_files(path: Path) -> list[Path]:
+        """Return the files of the segments of the journal in `path`, in the order of their writing."""
+        return sorted((path.parent / SEGMENTS).glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns)
 
     @property
     def mixes(self) -> str | None:
@@ -372,19 +497,66 @@ class Journal:
         """Write results; a cell's later result counts."""
         batch = list(results)
         self._write(map(_result_line, batch))
-        self.results.update({result.cell_id: result for result in batch})
+        added = {result.cell_id: result for result in batch}
+        self.results.update(added)
+        self._last.update(added)
+        # A mirror has the lines.
+        if len(self._last) >= _SEGMENT and self._mirror is None:
+            self._fold()
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             self._sync()
 
     def _write(self, lines: Iterable[bytes]) -> None:
         # One write to the operating system for all of them: what it has taken survives our death.
         content = b"".join(lines)
+        if self._stale:
+            self._open()
         if self._header_is_due:
-            header = {"journal": "gridtune", "schema": _JOURNAL_SCHEMA, "environment": self._environment}
-            content, self._header_is_due = _record_line(header) + content, False
+            content, self._header_is_due = self._header([]) + content, False
         self._file.append(content)
         if self._mirror is not None and content:
             self._mirror(content)
+
+    def _open(self) -> None:
+        """Open the file of lines, and close the one that it has replaced."""
+        if self._stale:
+            self._file.close()
+        self._file, self._stale = AppendOnlyFile(self.path, self._on_full), False
+        if not _lock(self._file, self.path):
+            # Somebody has removed the lock file of a sweep that runs.
+            self._file.close()
+            raise _refusal("another process", self.path)
+
+    def _fold(self) -> None:
+        """Make segments of the results in lines since the journal was opened; other lines stay.
+
+        Whatever interrupts it, the file names segments that are whole, and no line is left out that none has.
+        """
+        results, segments = list(self._last.values()), list(self._segments)
+        size = -(-len(results) // (len(results) // _SEGMENT))
+        for first in range(0, len(results), size):
+            content = _Segment.of(results[first : first + size])
+            segments.append(_Segment.name(content))
+            self._replace(self.path.parent / SEGMENTS / segments[-1], content)
+        with self.path.open("rb") as file:
+            before = file.read(self._kept)
+        proposals = (_record_line({_PROPOSAL: one}) for one in self.proposals[self._proposed :])
+        # The next line goes into the new file.
+        self._stale = True
+        self._replace(self.path, b"".join([before, self._header(segments), *proposals]))
+        self._segments = segments
+        self._last = {}
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        """Write a file in one step, so that it survives a power cut."""
+        with draft_of(path) as draft, AppendOnlyFile(draft, self._on_full) as file:
+            file.append(content)
+            file.sync()
+
+    def _header(self, segments: Sequence[str]) -> bytes:
+        header = {"journal": "gridtune", "schema": _JOURNAL_SCHEMA if segments else _LINES_SCHEMA}
+        more = {"segments": segments} if segments else {}
+        return _record_line({**header, "environment": self._environment, **more})
 
     def _sync(self) -> None:
         self._file.sync()

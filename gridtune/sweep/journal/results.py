@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,9 +19,12 @@ from gridtune.core.remarks import REMARK_COLUMNS, remark_columns
 from gridtune.core.user_code.checksums import file_of
 from gridtune.errors import SweepError
 from gridtune.storage import draft_of
+from gridtune.types import IntArray
 
 #: Columns that differ between two runs of the same cells.
 TIMING_COLUMNS = ("seconds", "worker")
+#: Columns that describe a cell and not its configuration.
+_OF_CELLS = ("cell_id", "replicate", "seed", "state", "error", *TIMING_COLUMNS)
 
 
 def results_table(results: Sequence[CellResult]) -> pa.Table:
@@ -118,12 +122,45 @@ def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellR
     journal
         Results by cell id; rows without one are passed over.
     """
-    wanted = [name for name in table.column_names if not name.startswith(("metric.", "remark."))]
-    rows = (row for row in table.select(wanted).to_pylist() if row["cell_id"] in journal)
-    return [_described(journal[row["cell_id"]], row) for row in rows]
+    columns = [name for name in table.column_names if name not in _OF_CELLS]
+    columns = [name for name in columns if not name.startswith(("metric.", "remark."))]
+    first, groups = distinct_rows(table, columns)
+    rows = table.select(columns).take(pa.array(first)).to_pylist()
+    labels, places = table["replicate"].to_pylist(), groups.tolist()
+    described: dict[tuple[int, ...], dict[str, Any]] = {}
+    found = []
+    for cell_id, replicate, place in zip(table["cell_id"].to_pylist(), labels, places, strict=True):
+        result = journal.get(cell_id)
+        if result is None:
+            continue
+        # Results of a journal share their facts, and most are described as they were.
+        key = (
+            place,
+            *map(id, (result.configuration, result.traces, result.workload, result.configuration_id)),
+        )
+        if key not in described:
+            described[key] = _description(result, rows[place])
+        changed = described[key]
+        if result.replicate != replicate or any(getattr(result, name) != changed[name] for name in changed):
+            parameters = {**result.own_parameters, **changed["configuration"]}
+            result = replace(result, **changed, replicate=replicate, parameters=parameters)
+        found.append(result)
+    return found
 
 
-def _described(result: CellResult, row: Mapping[str, Any]) -> CellResult:
+def distinct_rows(table: pa.Table, columns: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Return the first row of each combination of some columns' values, and each row's place among these."""
+    groups = np.zeros(table.num_rows, dtype=np.int64)
+    for column in columns:
+        values = table[column].combine_chunks()
+        if not pa.types.is_null(values.type):
+            codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy()
+            groups = np.unique(groups * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
+    return np.unique(groups, return_index=True)[1], groups
+
+
+def _description(result: CellResult, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes of a result, all but its replicate's, as a row of a table describes it."""
     columns = {name.removeprefix("param."): row[name] for name in row if name.startswith("param.")}
     configuration = {
         name: _as_given(result.configuration.get(name), value)
@@ -131,18 +168,14 @@ def _described(result: CellResult, row: Mapping[str, Any]) -> CellResult:
         # Null is a parameter that does not apply, or one that was given as null.
         if value is not None or (name in result.configuration and result.configuration[name] is None)
     }
-    own = {name: value for name, value in result.parameters.items() if name not in result.configuration}
     references, checksums = row["trace"].split(", "), row["trace_checksum"].split(", ")
     same = len(references) == len(checksums) == len(result.traces)
-    return replace(
-        result,
-        configuration_id=row["configuration_id"],
-        workload=row["workload"],
-        configuration=configuration,
-        replicate=row["replicate"],
-        traces=dict(zip(references, checksums, strict=True)) if same else result.traces,
-        parameters={**own, **configuration},
-    )
+    return {
+        "configuration_id": row["configuration_id"],
+        "workload": row["workload"],
+        "configuration": configuration,
+        "traces": dict(zip(references, checksums, strict=True)) if same else result.traces,
+    }
 
 
 def _as_given(before: Any, value: Any) -> Any:

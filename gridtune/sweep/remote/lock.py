@@ -22,11 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep.execution.status import (
-    machine_id,
-    process_clock,
-    process_runs,
-)
+from gridtune.sweep.execution.status import machine_id, process_clock, process_runs
 
 _FOLDER = "drivers"
 #: Seconds between two signs of life; after how many of silence a driver counts as dead; between two looks.

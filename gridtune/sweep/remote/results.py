@@ -34,11 +34,7 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, StorageError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, draft_of, is_url
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan
-from gridtune.sweep.execution.status import (
-    STATUS_FILE,
-    DriverStatus,
-    LockOwner,
-)
+from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner
 from gridtune.sweep.journal.journal import JOURNAL_NAME, parse_line, read_journal, sweep_folders
 from gridtune.sweep.remote.lock import LockSign, StorageLock
 from gridtune.workload.catalogue import cache_folder

@@ -13,14 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gridtune.arguments import require_path
-from gridtune.core.cells import (
-    Cell,
-    CellResult,
-    Replicate,
-    id_of_identity,
-    identity_of,
-    refusal_text,
-)
+from gridtune.core.cells import Cell, CellResult, Replicate, id_of_identity, identity_of, refusal_text
 from gridtune.core.system import CellResources, System, SystemParameters
 from gridtune.errors import GridtuneError, MissingExtraError, SpaceError, TraceError, WorkloadError
 from gridtune.sweep.space.checks import check_space

@@ -58,12 +58,13 @@ _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
 #: Columns that are looked at beside those of quantities, in small letters.
 LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in FACTS_BESIDE))
 
-#: Options of sbatch that say on which nodes a job may start: flags, options with values, and short forms.
+#: Options of sbatch that say where or when a job may start: flags, options with values, and short forms.
 _OPTION = re.compile(
     r"""(?<!\S)(?:--(exclusive|contiguous|spread-job)(?!\S)"""
-    r"""|--(nodelist|exclude|licenses|mem|switches)[=\s]+["']?([^\s"']+)|-([wxL])\s*["']?([^\s"'-][^\s"']*))"""
+    r"""|--(nodelist|exclude|licenses|mem|switches|time-min|deadline|time)[=\s]+["']?([^\s"']+)"""
+    r"""|-([wxLt])\s*["']?([^\s"'-][^\s"']*))"""
 )
-_SHORT = {"w": "nodelist", "x": "exclude", "L": "licenses"}
+_SHORT = {"w": "nodelist", "x": "exclude", "L": "licenses", "t": "time"}
 
 _COMPONENT = re.compile(r"(\d+)\+\d+")
 #: How the components of a heterogeneous job make up one.
@@ -142,7 +143,9 @@ class _AccountedJobs:
         texts = self.read.texts("name" if field == "executable" else field)
         if field == "options":
             found = (_OPTION.findall(text or "") for text in texts.values.to_pylist())
-            pairs = ([(a or b or _SHORT[d], c or e) for a, b, c, d, e in some] for some in found)
+            every = ([(a or b or _SHORT[d], c or e) for a, b, c, d, e in some] for some in found)
+            # The column of time limits has them all but where backfill may have shortened one.
+            pairs = ([(k, v) for k, v in some if k != "time" or "time-min" in dict(some)] for some in every)
             return Texts(texts.codes, _strings(" ".join(f"{k}={v}" for k, v in some) for some in pairs))
         if field == "gpu_type" and not any(texts.values.to_pylist()):
             types = (

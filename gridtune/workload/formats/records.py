@@ -320,7 +320,7 @@ class Records:
         if missing is None:
             return
         there = ", ".join([*self.columns, *self.unread][:20])
-        hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
+        hint = f"name it: --columns {missing[1]}=NAME, or in the log's name: LOG?columns={missing[1]}=NAME"
         if self.kind.steps:
             hint = f"write the dump again: {SACCT_COMMAND}"
         line = 1 if self.lines is not None else None

@@ -225,5 +225,7 @@ def test_what_is_refused():
         gt.simulate(log, walltime="predicted", backfill="conservative")
     with pytest.raises(PolicyError, match="derives from Predictor"):
         gt.predictor("test-no-predictor")(lambda job: 1)
+    with pytest.raises(PolicyError, match="has no method ended, predict"):
+        gt.predictor("test-half-a-predictor")(type("Half", (gt.Predictor,), {}))
     with pytest.raises(PolicyError, match="already by gridtune"):
         gt.predictor("template")(Impatient)

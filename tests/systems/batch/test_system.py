@@ -279,3 +279,12 @@ def test_streams_are_asked_for_by_purpose(log: str) -> None:
 def test_a_partition_from_the_command_line_is_a_number() -> None:
     assert BatchParameters(trace="log.swf", partition="12").partition == 12
     assert BatchParameters(trace="log.swf", partition="rl.ac.uk").partition == "rl.ac.uk"
+
+
+def test_an_order_that_fails_on_other_jobs_is_not_refused(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("job,submit,duration,cpus,limit\n71,0,90,1,100\n72,5,90,1,100\n")
+    cell = {"trace": str(tmp_path / "log.csv"), "processors": 1}
+    # Kernels are compiled on three short jobs, for which this order has no score.
+    run_cell("batch", {**cell, "order": "log(walltime - 60)"}, seed=0)
+    with pytest.raises(GridtuneError, match="for job 71"):
+        run_cell("batch", {**cell, "order": "1 / (walltime - 100)"}, seed=0)

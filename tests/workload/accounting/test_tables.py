@@ -51,6 +51,9 @@ def test_a_row_of_another_length_is_named(tmp_path):
 
 
 def test_a_misspelt_size_is_no_column_to_pass_over(tmp_path):
+    path = written(tmp_path, "no_run_time.csv", "submit,cpus\n1,2\n")
+    with pytest.raises(WorkloadError, match=r"LOG\?columns=elapsed=NAME"):
+        read_workload(path)
     path = written(tmp_path, "own.csv", "submit_time,run_time,requestd_procesors\n1,2,3\n")
     with pytest.raises(WorkloadError, match="requestd_procesors may"):
         read_workload(path)
