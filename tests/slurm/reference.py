@@ -327,7 +327,9 @@ class Reference(Release):
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes and must <= room.keys():
             if request.spread and self.holds_since(25_05_00):
-                chosen = self._choose_by_turns(request, room)
+                # The turns may take more of a node than is free, but there is no place for all tasks then.
+                enough = sum(room.values()) >= request.cpus
+                chosen = self._choose_by_turns(request, room) if enough else None
             elif self.cluster.least_loaded or request.spread:
                 chosen = self._choose_by_load(request, room, free)
             elif self.leaves and not request.contiguous:

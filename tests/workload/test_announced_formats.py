@@ -40,6 +40,7 @@ def install(tmp_path, monkeypatch, registrations):
     """Return a function that puts a package with a format on the path, as installing it would."""
 
     def forget():
+        registry._installed.cache_clear()
         registry._announced.cache_clear()
         FORMATS.__dict__.pop("entry_points", None)
 
