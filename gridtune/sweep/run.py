@@ -153,11 +153,12 @@ def run_space(
         sweep = _Sweep(plan, cells, journal, observers, retry_failed)
         sweep.run(runner)
         if not (folder / JOURNAL_NAME).exists():
-            text = (
+            warnings.warn(
                 f"{folder} was moved or removed during the run, and its journal with it: tables and report "
+                f"go into a new {folder}; move {JOURNAL_NAME} there before you extend the sweep",
+                GridtuneWarning,
+                stacklevel=2,
             )
-            text += f"go into a new {folder}; move {JOURNAL_NAME} there before you extend the sweep"
-            warnings.warn(text, GridtuneWarning, stacklevel=2)
         runner.stage("writing results", 0)
         return sweep.end(folder / RESULTS_NAME, on_full, began)
 

@@ -126,6 +126,8 @@ class SweepExecutor:
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
+            # What cannot be sent to workers is refused before.
+            _ = self.plan.code.sent
             self._session = RaySession(self.address, workers=self.workers, needs=self.plan.needs)
 
     def close(self) -> None:
@@ -184,8 +186,6 @@ class SweepExecutor:
             return True
         if self._session is None and self._is_little(queue.seconds_left):
             return True
-        # What cannot be sent to workers is refused before Ray starts.
-        _ = self.plan.code.sent
         self.start_ray()
         short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
         return short and self._session is not None and not self._session.answered
@@ -244,15 +244,15 @@ class SweepExecutor:
         return "" if compiled else ", and compiling the kernels that this machine does not have yet"
 
     def _run_on_ray(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
-        plan, _ = self.plan, self.plan.code.sent
-        self.stage("starting Ray", 0)
         self.start_ray()
+        self.stage("starting Ray", 0)
         assert self._session is not None
         crew = self._session.wait()
         import ray  # noqa: PLC0415
 
         from gridtune.sweep.execution.workers import run_on_ray  # noqa: PLC0415
 
+        plan = self.plan
         stored = {name: ray.put(workload) for name, workload in plan.workloads.loaded.items()}
         settings = self._settings(configurations, stored)
         # Asked before our own workers take some. Ray leaves out what is used up.
