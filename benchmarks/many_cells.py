@@ -1,4 +1,4 @@
-"""What a sweep of very many cells takes: bytes on disk, memory, and time until its table.
+"""A sweep of very many cells: bytes on disk, memory, and time until its table.
 
     python -m benchmarks.many_cells
     python -m benchmarks.many_cells --cells 1000000

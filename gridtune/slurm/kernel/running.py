@@ -406,7 +406,7 @@ def end_job(world, job, now):
 
 @kernel()
 def put_back(world, job, now):
-    """Let a job that had to make room start again in a while; return whether it may at all.
+    """Put a job that had to make room back for a while; return whether it may start again.
 
     So does a component that started where others of its job had no place.
     """
