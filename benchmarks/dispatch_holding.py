@@ -3,11 +3,13 @@
     python -m benchmarks.dispatch_holding [--trace kth-sp2 --load 1 --jobs 200] [--seeds 3] [--binding]
 
 The policy scores each machine, and holding the job, by a small network of what the environment shows of them
-and of how they compare with the best machine. It begins as the rule of the earliest end. Its weights are
-searched by a separable CMA-ES (Ros and Hansen, PPSN 2008): all candidates of a generation play the same fresh
+and of how machines compare with the best one. It begins as the shared queue (hold a job unless a processor is
+free) or, with `--start earliest`, as the rule that binds a job where it ends first. Its weights are searched
+by a separable CMA-ES (Ros and Hansen, PPSN 2008): all candidates of a generation play the same fresh
 episodes. Of the generations' means the one that is best on held-out episodes is kept, and played on others.
 With a log, episodes are of its first 40 %, of the next 10 %, and of the second half. `--binding` takes
-holding away.
+holding away. Beside it stands a rule with one number, chosen on held-out episodes, too: a job waits if a
+machine that is busy is predicted to end it so much sooner than the free ones.
 """
 
 from __future__ import annotations
@@ -32,13 +34,14 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workload import Workload
 
 FACTORS = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35)
-#: A row as it is shown, less the best machine's, and whether it is that of holding; units between.
-INPUTS, UNITS = 2 * FEATURES + 1, 8
+#: A row as it is shown, less the best machine's, and whether it is a machine's or that of holding; units.
+INPUTS, UNITS = 2 * FEATURES + 2, 8
 #: Weights of the inputs, of the units, and of the score.
 WEIGHTS = INPUTS + INPUTS * UNITS + UNITS
 CANDIDATES, EPISODES, JUDGED = 40, 16, 50
-#: Which of the eight numbers is the time to the predicted end.
-_ENDING = 6
+PATIENCE = (0, 1, 2, 3, 5, 8, 12, 20, 40, 100, 1000)
+#: Which of the numbers are the jobs at a machine, its speed factor and the time to the predicted end.
+_JOBS, _SPEED, _ENDING, _MACHINE, _HOLDING = 2, 5, 6, INPUTS - 2, INPUTS - 1
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,14 @@ def play(task: Task, episodes: list[DispatchJobs], weights: FloatArray, hold: bo
     first = first.reshape(-1, INPUTS, UNITS).astype(np.float32)
     linear, second = linear[:, :, None].astype(np.float32), second[:, :, None].astype(np.float32)
     inputs = np.zeros((count, rows, INPUTS), np.float32)
-    inputs[:, len(machines) :, -1] = 1
+    inputs[:, : len(machines), _MACHINE] = inputs[:, len(machines) :, _HOLDING] = 1
     decisions = 0
     while not brokers.observed.over.all():
         decisions += int((~brokers.observed.over).sum())
         shown = brokers.observed.features.reshape(count, rows, FEATURES)
         inputs[:, :, :FEATURES] = shown
-        inputs[:, :, FEATURES:-1] = shown - shown[:, : len(machines)].min(axis=1, keepdims=True)
+        of_machines = shown[:, : len(machines)]
+        inputs[:, : len(machines), FEATURES:_MACHINE] = of_machines - of_machines.min(axis=1, keepdims=True)
         seen = inputs.reshape(len(weights), -1, INPUTS)
         scores = seen @ linear + np.tanh(seen @ first) @ second
         brokers.step(scores.reshape(count, rows).argmax(axis=1))
@@ -109,13 +113,30 @@ def play(task: Task, episodes: list[DispatchJobs], weights: FloatArray, hold: bo
     return np.reshape(late, (len(weights), len(episodes))), decisions
 
 
-def search(task: Task, seed: int, generations: int, hold: bool) -> tuple[FloatArray, list[tuple[int, float]]]:
+def first_weights(start: str, rng: np.random.Generator, patience: float = 0.0) -> FloatArray:
+    """Return the weights of a rule, with all units but its own drawn at random and without effect.
+
+    With `patience` a free machine is not taken if the ratio of its predicted end to the soonest is about
+    exp(5 / patience).
+    """
+    linear, units, scores = np.zeros(INPUTS), 0.3 * rng.standard_normal((INPUTS, UNITS)), np.zeros(UNITS)
+    if start == "earliest":
+        linear[FEATURES + _ENDING], linear[_HOLDING] = -1.0, -1.0
+    else:
+        # One unit tells whether both processors of a machine are taken: log(1 + 2) is 1.1.
+        units[:, 0] = 0.0
+        units[[_JOBS, _MACHINE, _HOLDING], 0] = 60.0, -54.0, -900.0
+        scores[0], linear[_HOLDING], linear[FEATURES + _SPEED] = -5.0, -5.0, -1.0
+        linear[FEATURES + _ENDING] = -patience
+    return np.concatenate([linear, units.ravel(), scores])
+
+
+def search(
+    task: Task, seed: int, generations: int, hold: bool, start: str
+) -> tuple[FloatArray, list[tuple[int, float]]]:
     """Return the weights that are best on held-out episodes, and the curve: decisions, mean tardiness."""
     rng = np.random.default_rng(seed)
-    mean = np.zeros(WEIGHTS)
-    mean[FEATURES + _ENDING], mean[INPUTS - 1] = -1.0, -1.0
-    sigma, spread = 0.1, np.ones(WEIGHTS)
-    mean[INPUTS : INPUTS + INPUTS * UNITS] = 0.3 * rng.standard_normal(INPUTS * UNITS)
+    mean, sigma, spread = first_weights(start, rng), 0.1, np.ones(WEIGHTS)
     parents = CANDIDATES // 2
     shares = np.log(parents + 0.5) - np.log(np.arange(1, parents + 1))
     shares /= shares.sum()
@@ -130,7 +151,8 @@ def search(task: Task, seed: int, generations: int, hold: bool) -> tuple[FloatAr
     damping, length = 1 + of_step, np.sqrt(WEIGHTS) * (1 - 1 / (4 * WEIGHTS))
     path, step = np.zeros(WEIGHTS), np.zeros(WEIGHTS)
     chosen = task.episodes(JUDGED, 1, seed)
-    best, least, decisions, curve = mean, np.inf, 0, []
+    best, least, decisions = mean, float(play(task, chosen, mean[None], hold)[0].mean()), 0
+    curve = [(0, least)]
     for generation in range(generations):
         drawn = rng.standard_normal((CANDIDATES // 2, WEIGHTS))
         drawn = np.concatenate([drawn, -drawn])
@@ -149,7 +171,7 @@ def search(task: Task, seed: int, generations: int, hold: bool) -> tuple[FloatAr
         ranks = spread * (shares @ winners**2)
         spread = (1 - of_spread - of_ranks) * spread + of_spread * path**2 + of_ranks * ranks
         sigma *= np.exp(of_step / damping * (np.linalg.norm(step) / length - 1))
-        if generation % 5 == 4 or generation == generations - 1:
+        if generation % 10 == 9 or generation == generations - 1:
             held_out = float(play(task, chosen, mean[None], hold)[0].mean())
             curve.append((decisions, held_out))
             if held_out < least:
@@ -162,6 +184,8 @@ def rules(task: Task, episodes: list[DispatchJobs]) -> dict[str, FloatArray]:
     machines = task.machines(episodes[0])
     settings: dict[str, dict[str, str]] = {
         "shared queue": {"rule": "shared_queue", "speeds": "learned"},
+        "shared queue, speeds unknown": {"rule": "shared_queue", "speeds": "nominal"},
+        "shared queue, speeds known": {"rule": "shared_queue", "speeds": "known"},
         "shared queue, most urgent first (ATC)": {
             "rule": "shared_queue",
             "order": "atc",
@@ -190,6 +214,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500, help="jobs of an episode (500)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--generations", type=int, default=60)
+    parser.add_argument("--start", choices=["shared", "earliest"], default="shared")
     parser.add_argument("--binding", action="store_true", help="jobs cannot be held")
     options = parser.parse_args()
     given = {"batches": 1, "batch_jobs": options.jobs, "offered_load": options.load, "cpus": 2}
@@ -205,9 +230,14 @@ def main() -> None:
     print_machine()
     judged = task.episodes(JUDGED, 2, 0)
     late, rows = rules(task, judged), []
+    if not options.binding:
+        patient = np.stack([first_weights("shared", np.random.default_rng(0), c) for c in PATIENCE])
+        best = int(play(task, task.episodes(JUDGED, 1, 0), patient, hold=True)[0].mean(axis=1).argmin())
+        name = f"shared queue that waits for the soonest end, patience {PATIENCE[best]}"
+        late[name] = play(task, judged, patient[best][None], hold=True)[0][0]
     for seed in range(options.seeds):
         begun = time.process_time()
-        weights, curve = search(task, seed, options.generations, not options.binding)
+        weights, curve = search(task, seed, options.generations, not options.binding, options.start)
         late[f"learned, seed {seed}"] = play(task, judged, weights[None], not options.binding)[0][0]
         points = ", ".join(f"{decisions / 1e6:.1f} M {value:,.0f}" for decisions, value in curve)
         print(f"seed {seed}, {time.process_time() - begun:.0f} CPU s; held out: {points}", flush=True)
