@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gridtune.arguments import require
-from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.measures import Measure
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
 from gridtune.types import FloatArray
@@ -211,7 +211,7 @@ class System(ABC):
     version: ClassVar[str]
     Parameters: ClassVar[type[SystemParameters]]
     metrics: ClassVar[Mapping[str, Measure]]
-    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
+    renamed_metrics: ClassVar[Mapping[str, str]] = {}
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
@@ -245,7 +245,7 @@ class System(ABC):
 
     def metric_hint(self, name: str) -> str:
         """Return what to write instead of a metric that the system does not have."""
-        return name_hint(name, self.metrics, {old: now.name for old, now in self.renamed_metrics.items()})
+        return name_hint(name, self.metrics, self.renamed_metrics)
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell reads, by default its log."""
@@ -471,8 +471,6 @@ class SuggestedSpace:
         The metric to rank by, or several, the first first.
     fixed
         Parameters that every cell has, beside the log: the machine's size where the log does not say it.
-    replicates
-        As a search space writes it; None for windows of the log.
     needs_size
         True if it needs the machine's size.
     subject_to
@@ -486,7 +484,6 @@ class SuggestedSpace:
     baseline: Mapping[str, Any]
     objective: str | Sequence[str]
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    replicates: Mapping[str, int] | None = None
     needs_size: bool = True
     subject_to: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, str] = field(default_factory=dict)

@@ -215,7 +215,8 @@ class WhatIf:
 
     def remarks(self) -> list[str]:
         """Return a line on each group of jobs that is not replayed as it was recorded."""
-        lines = [f"{count:,} jobs {reason}" for reason, count in self.jobs.left_out.items()]
+        reasons = self.jobs.left_out | self.jobs.changed
+        lines = [f"{count:,} jobs {reason}" for reason, count in reasons.items()]
         factor = self._factor()
         if factor not in {None, 1.0}:
             lines.append(f"allocated processors are {factor} × those requested")
@@ -235,6 +236,7 @@ class WhatIf:
         return {
             "jobs": len(self.jobs.requests),
             "left_out": self.jobs.left_out,
+            "taken_otherwise": self.jobs.changed,
             "processors_allocated_to_requested": self._factor(),
             "draws": len(self.comparison.before),
             "load": self.load,

@@ -414,7 +414,7 @@ def requested(folder, asked, got, memory="1000M", constraints="", nodes=1):
     row = f"1|1|u|a|normal|{times}|{nodes}|4|4|{memory}|{asked}|{got}|COMPLETED|{constraints}\n"
     (folder / "sacct.txt").write_text(SACCT + row)
     workload = WorkloadReference.parse(str(folder / "sacct.txt")).read()
-    requests, _, counts = requests_of(workload, read_cluster(site(folder, GPUS + PARTITION)))
+    requests, _, _, counts = requests_of(workload, read_cluster(site(folder, GPUS + PARTITION)))
     return (requests[0] if requests else None), counts, " ".join(workload.header.get("Import", ()))
 
 
@@ -482,7 +482,7 @@ def logged(folder, text, nodes, line):
     log = folder / "sacct.txt"
     log.write_text(f"{head}\n7|u|{times}|normal|4|{nodes}|2000M|COMPLETED|{line}\n")
     cluster = read_cluster(site(folder, text + PARTITION))
-    (one,), _, counts = requests_of(WorkloadReference.parse(str(log)).read(), cluster)
+    (one,), _, _, counts = requests_of(WorkloadReference.parse(str(log)).read(), cluster)
     return one, cluster, counts
 
 

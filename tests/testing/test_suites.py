@@ -16,7 +16,7 @@ from pydantic import Field
 
 from gridtune.batch.metrics import METRICS, Metric
 from gridtune.batch.policies.queue_order import ORDERS, QueueOrder
-from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.measures import Measure
 from gridtune.core.system import SYSTEMS, Outcome, System, SystemParameters
 from gridtune.errors import MetricError, WorkloadError
 from gridtune.testing import (
@@ -128,7 +128,7 @@ class Unsourced(Good):
 
 
 class RenamedToNothing(Good):
-    renamed_metrics: ClassVar = {"old": RenamedMetric("gone")}
+    renamed_metrics: ClassVar = {"old": "gone"}
 
 
 class ReadsClock(Good):

@@ -38,6 +38,7 @@ from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.slurm.versions import (
     COUNTED_TASKS,
+    FIRST_NODE,
     FRESH_WEIGHTS,
     NEEDED_NODES,
     OTHER_SPREAD,
@@ -612,6 +613,9 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
 
 def _most_parts(request: Request, nodes: int, release: int) -> int:
     """Return on how many nodes a job can be at most."""
-    most = request.most_nodes or max(request.tasks, request.least_nodes)
-    most = min(nodes, request.wanted_nodes if request.tasks_per_node else most)
-    return nodes if most > 1 and request.spread and release >= OTHER_SPREAD else most
+    # sbatch asks for no more nodes than tasks.
+    tasks = max(request.tasks, request.least_nodes)
+    most = min(nodes, request.wanted_nodes if request.tasks_per_node else request.most_nodes or tasks, tasks)
+    # Turns may take a node of each weight, whatever the most.
+    turns = request.spread and release >= OTHER_SPREAD and (most > 1 or release < FIRST_NODE)
+    return nodes if turns else most
