@@ -325,10 +325,8 @@ class RequestCheck:
                 f"job {request.number}: --spread-job since 25.05 on nodes of several weights is not modelled",
                 hint="leave such jobs out, or spread=False",
             )
-        with_others = (
-            request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
-        )
-        if request.component_of and with_others:
+        others = request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
+        if request.component_of and others:
             raise WorkloadError(
                 f"job {request.number}: components of heterogeneous jobs are not modelled with arrays, "
                 "--time-min, --deadline or preemption",

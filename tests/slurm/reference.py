@@ -478,7 +478,7 @@ class Reference(Release):
                     if cpus > 0:
                         used[node] += each
                         cpus -= each
-            if cpus <= 0 or most == 0 or most == before:
+            if cpus <= 0 or most in (0, before):
                 break
             need, before = need or 1, most
         left, need = request.cpus, request.least_nodes

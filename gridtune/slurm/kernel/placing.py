@@ -470,15 +470,13 @@ def _by_turns(world, job, cpus, most):
                     used[node] += each
                     cpus -= each
                     turns = cpus > 0
-        growing = cpus > 0 and most != 0 and most != before
+        growing = cpus > 0 and most not in (0, before)
         need, before = max(need, 1) if need == 0 else need, most
     taken, cpus, need = 0, asked, jobs.least_nodes[job]
     for node in range(nodes):
         if used[node] > 0:
-            given, spare = (
-                max(used[node], jobs.cpus_per_node[job]),
-                max(need - 1, 0) * _threads(world, job, node),
-            )
+            given = max(used[node], jobs.cpus_per_node[job])
+            spare = max(need - 1, 0) * _threads(world, job, node)
             scratch.chosen[taken], scratch.most[node] = node, left[node]
             if given > cpus - spare:
                 given = scratch.most[node] = max(cpus - spare, jobs.cpus_per_node[job])

@@ -243,9 +243,7 @@ def _named_nodes(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits
     return {
         "listed": _column(places[request.node_list] for request in requests),
         "barred": _column(places[request.exclude] for request in requests),
-        "covered": _column(
-            0 < len(request.node_list) >= _asked_nodes(cluster, request) for request in requests
-        ),
+        "covered": _column(0 < len(one.node_list) >= _asked_nodes(cluster, one) for one in requests),
         "named": bits.rows(lists),
     }
 
