@@ -43,8 +43,8 @@ class Measure:
 _M = TypeVar("_M", bound=Measure)
 
 
-def read_metrics(module: str, kind: type[_M]) -> tuple[Mapping[str, _M], Mapping[str, str]]:
-    """Return the metrics in `metrics.toml` beside a module, and older names of them.
+def read_metrics(module: str, kind: type[_M]) -> Mapping[str, _M]:
+    """Return the metrics in `metrics.toml` beside a module.
 
     A metric's table has the fields of `kind`; without a source, gridtune defines it. Braces in a source hold
     the name of one of `[sources]`.
@@ -54,4 +54,4 @@ def read_metrics(module: str, kind: type[_M]) -> tuple[Mapping[str, _M], Mapping
     for name, entry in declared["metrics"].items():
         source = entry.pop("source", "gridtune").format(**declared.get("sources", {}))
         metrics[name] = kind(**entry, source=source)
-    return MappingProxyType(metrics), MappingProxyType(declared.get("renamed", {}))
+    return MappingProxyType(metrics)

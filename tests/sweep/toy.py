@@ -49,7 +49,6 @@ class ToySystem(System):
         "gain": Measure("1", "max", "−loss", source="gridtune"),
         "size": Measure("jobs", "none", "jobs of the log", source="gridtune"),
     }
-    renamed_metrics: ClassVar[Mapping[str, str]] = {"mean_loss": "loss"}
 
     def traces(self, parameters: ToyParameters) -> Iterable[str]:
         return () if parameters.trace is None else (parameters.trace,)
