@@ -415,9 +415,7 @@ class RequestCheck:
                 return False
         key = partition.name, request.exclude
         if key not in self._kinds:
-            kinds = (
-                (node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition, request.exclude)
-            )
+            kinds = ((node, len(nodes)) for node, nodes in kinds_in(self.cluster, partition, request.exclude))
             self._kinds[key] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
         nodes, cpus, most = 0, 0, request.most_nodes or len(partition.nodes)
         for node, count in self._kinds[key]:

@@ -513,9 +513,7 @@ def _records(
                 has_gpus = (members for node, members in suiting if request.has_gpus(node))
                 able.append(bits.of(n for members in has_gpus for n in members))
             by_switch = len(cluster.leaves) > 0 and not cluster.least_loaded
-            by_switch = by_switch and all(
-                not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
-            )
+            by_switch = by_switch and all(not node.gpus and (leaf[own] >= 0).all() for node, own in suiting)
             one_of = (node for node, _ in suiting)
             counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
