@@ -165,6 +165,8 @@ def _fault_of(command: _Command, kind: str) -> str | None:
     elif kind in _SIGNALS:
         # A shell shows the end by SIGINT, which Python chooses while it compiles a text, as 130, too.
         ends |= dict.fromkeys((130, -signal.SIGINT), "interrupted" in printed)
+        # Before Python has started the signal ends the process.
+        ends[-_SIGNALS[kind]] = not printed
     return None if ends.get(code) else f"exit code {code}"
 
 
