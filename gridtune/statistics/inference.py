@@ -11,7 +11,8 @@ more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +41,10 @@ class _Resampling:
         depend on the other samples.
     resamples
         Number of bootstrap resamples.
-    kept
-        The weights of each sample size, where they are few.
     """
 
     seed: int
     resamples: int
-    kept: dict[int, list[FloatArray]] = field(default_factory=dict)
 
     @classmethod
     def drawn_from(cls, rng: np.random.Generator, resamples: int) -> _Resampling:
@@ -73,13 +71,10 @@ class _Resampling:
 
     def _weights(self, n: int) -> Iterable[FloatArray]:
         """Return the weights of samples of a size in blocks, shape (resamples, n) in all."""
-        if n * self.resamples > _WEIGHTS:
-            return self._drawn(n)
-        if n not in self.kept:
-            self.kept[n] = list(self._drawn(n))
-        return self.kept[n]
+        return self.drawn(n) if n * self.resamples > _WEIGHTS else _kept_weights(self, n)
 
-    def _drawn(self, n: int) -> Iterator[FloatArray]:
+    def drawn(self, n: int) -> Iterator[FloatArray]:
+        """Draw these weights."""
         rng = np.random.default_rng([self.seed, n])
         step = max(1, _WEIGHTS // (4 * n))
         for first in range(0, self.resamples, step):
@@ -92,6 +87,12 @@ class _Resampling:
     def rows_at_once(self) -> int:
         """Return how many samples to resample at a time."""
         return max(1, _BLOCK // self.resamples)
+
+
+@lru_cache(maxsize=2)
+def _kept_weights(resampling: _Resampling, n: int) -> list[FloatArray]:
+    """Return weights that one comparison after another needs, as all have the same seed."""
+    return list(resampling.drawn(n))
 
 
 def _expanded_ends(distribution: FloatArray, *, n: int, confidence: float) -> tuple[FloatArray, FloatArray]:
