@@ -18,6 +18,7 @@ from types import FrameType
 import benchmarks.chaos
 from benchmarks.chaos.faults import FAULTS, WEIGHTS, small_disk, why_no_disk
 from benchmarks.chaos.outcome import Outcome, compare, total
+from benchmarks.chaos.phases import PHASES, PROCESSES, kill_in_phases
 from benchmarks.chaos.sweeps import STANDSTILL, StandstillError, Sweeps
 from benchmarks.measure import print_machine
 from benchmarks.ray_nodes import own_nodes
@@ -160,13 +161,32 @@ def run_side_by_side(options: argparse.Namespace, folder: Path) -> Outcome:
     return total(outcomes)
 
 
+def _each(options: argparse.Namespace) -> int:
+    """Kill each process in each phase; return the exit code."""
+    print_machine()
+    kinds = None if options.kinds is None else options.kinds.split(",")
+    seed = time.time_ns() % 10**6 if options.seed is None else options.seed
+    with contextlib.ExitStack() as stack:
+        folder = options.logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        venues, phases = options.venues.split(","), options.phases.split(",")
+        outcome = kill_in_phases(folder.resolve(), venues, kinds, phases, options.each, seed)
+    outcome.report(sorted(outcome.faults))
+    return 0 if outcome.good else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/chaos",
         description=benchmarks.chaos.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("space", type=Path, help="a search space whose cells take some tenths of a second")
+    parser.add_argument(
+        "space", type=Path, nargs="?", help="a search space whose cells take some tenths of a second"
+    )
+    parser.add_argument("--each", type=int, default=None, help="kills of each process in each phase")
+    parser.add_argument("--venues", default=",".join(PROCESSES), help="with --each: %(default)s")
+    parser.add_argument("--phases", default=",".join(PHASES), help="with --each: %(default)s")
     parser.add_argument("--faults", type=int, default=None, help="how many, in all runs together")
     parser.add_argument(
         "--seconds", type=float, default=None, help="for all of it; the space must take less in one process"
@@ -176,8 +196,10 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1, help="side by side, each with the next seed (1)")
     parser.add_argument("--logs", type=Path, default=None, help="folder that keeps what was written")
     options = parser.parse_args()
-    if options.faults is None and options.seconds is None:
-        parser.error("give --faults or --seconds")
+    if options.each is not None:
+        return _each(options)
+    if options.space is None or (options.faults is None and options.seconds is None):
+        parser.error("give a space and --faults or --seconds, or --each")
     kinds = list(WEIGHTS) if options.kinds is None else options.kinds.split(",")
     if not set(kinds) <= WEIGHTS.keys():
         parser.error(f"kinds of faults are {', '.join(WEIGHTS)}")

@@ -123,14 +123,8 @@ def run_space(
         shard.check(plan.space)
     folder = Path(directory) if directory is not None else default_directory(plan.space, shard)
     check_writable(folder, free=_LEAST_FREE)
-    runner = SweepExecutor(
-        plan,
-        chosen,
-        address=address,
-        workers=workers or plan.space.resources.workers or 0,
-        folder=folder,
-        stage=stage or (lambda what, busy: None),
-    )
+    number = workers or plan.space.resources.workers or 0
+    runner = SweepExecutor(plan, chosen, address, number, folder, stage or (lambda what, busy: None))
     if chosen == "ray":
         # What cannot be sent to workers is refused before Ray starts.
         _ = plan.code.sent

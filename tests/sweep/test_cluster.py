@@ -269,7 +269,39 @@ def test_a_cluster_that_lets_nobody_in_is_told(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SweepError, match="head:6379 has let nobody in"):
         session.wait()
     over.set()
+    session.end()
     session._thread.join()
+
+
+def test_a_process_of_ray_that_dies_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray  # noqa: PLC0415
+
+    dead: list[tuple[str, None]] = []
+    node = SimpleNamespace(all_processes={}, dead_processes=lambda: dead)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 1.0}}])
+    monkeypatch.setattr(cluster, "_connect", lambda address, processors, nodes: nodes.append(node))
+    monkeypatch.setattr(cluster, "_disconnect", lambda: None)
+    monkeypatch.setattr(cluster, "_LOOK_SECONDS", 0.0)
+    session = cluster.RaySession(None, workers=1, needs=CellResources())
+    crew = session.wait()
+    assert not crew.follow()
+    dead.append(("raylet", None))
+    with pytest.raises(SweepError, match="Ray's process raylet has ended") as told:
+        crew.follow()
+    assert "the same command goes on" in str(told.value.hint)
+    session.end()
+
+
+@pytest.mark.parametrize("end", ["os._exit(1)", "os.kill(os.getpid(), signal.SIGKILL)", "session.end()"])
+def test_a_command_that_ray_ends_past_every_handler_tells_of_it(end: str) -> None:
+    text = "import os, signal; from gridtune.sweep.execution import cluster\n"
+    text += "cluster.RaySession._live = lambda session: session._answered.set()\n"
+    text += f"session = cluster.RaySession(None, workers=1, needs=cluster.CellResources()); {end}"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    told = "error: this command was ended" in done.stderr and "the same command goes on" in done.stderr
+    assert told == (done.returncode != 0), done.stderr
+    assert (done.returncode == 0) == (end == "session.end()"), done.stderr
 
 
 def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import runpy
 from collections.abc import Iterable, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
+from gridtune.sweep.execution.children import ChildWorkers
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.journal import read_journal
@@ -124,6 +126,38 @@ def test_a_sweep_whose_process_died_goes_on_in_a_child(
     assert result.complete
     assert not any(cell.worker.endswith(f":{os.getpid()}") for cell in result.results)
     assert not (tmp_path / ".inline").exists()
+
+
+@pytest.mark.parametrize("deaths", [1, 99])
+def test_a_server_of_forks_that_is_killed_is_replaced(
+    deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, count = forkserver.connect_to_new_process, itertools.count(1)
+
+    def connected(*arguments: Any) -> Any:
+        if next(count) <= deaths:
+            raise EOFError
+        return connect(*arguments)
+
+    monkeypatch.setattr(forkserver, "connect_to_new_process", connected)
+    if deaths == 1:
+        assert ChildWorkers.result_of(os.getppid, folder=tmp_path) > 0
+    else:
+        with pytest.raises(SweepError, match="no process for the cells could be started"):
+            ChildWorkers.result_of(os.getppid, folder=tmp_path)
+
+
+def test_auto_never_takes_ray_for_one_worker_or_less_work_than_its_start(tmp_path: Path) -> None:
+    plan, seconds = plan_space(toy_space()), executors._RAY_SECONDS
+
+    def stays(workers: int, work: float) -> bool:
+        runner = SweepExecutor(plan, "auto", None, workers, tmp_path, lambda what, busy: None)
+        return runner._is_little(work)
+
+    assert stays(1, 1e6)
+    assert stays(2, 2 * seconds)
+    assert not stays(2, 2.1 * seconds)
+    assert not stays(4, 2 * seconds)
 
 
 @pytest.mark.parametrize(

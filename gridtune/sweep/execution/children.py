@@ -27,6 +27,8 @@ from gridtune.sweep.execution.blocks import LOOK_SECONDS
 
 #: In the sweep's folder: the last of the text that users' code printed, and so many bytes of it.
 _OUTPUT_NAME, _OUTPUT_BYTES = "output.log", 2**16
+#: Times that the child is started.
+_STARTS = 5
 #: Characters of the folder for temporary files below which a server of forks has room for its socket's name.
 _LONGEST_FOLDER = 60
 
@@ -57,13 +59,20 @@ class ChildWorkers:
         self._name = name
         (self._calls, calls), (self._output, output) = self._context.Pipe(), self._context.Pipe(False)
         arguments = (self._host, dict(os.environ), calls, output)
-        self._process = self._context.Process(target=_serve, args=arguments)
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
-            self._process.start()
+            for _ in range(_STARTS):
+                process = self._context.Process(target=_serve, args=arguments)
+                # Where the server of forks was killed, the next start has another one.
+                with contextlib.suppress(EOFError, ConnectionError):
+                    process.start()
+                    break
+            else:
+                raise SweepError("no process for the cells could be started", hint="is memory full?")
         finally:
             sys.modules["__main__"] = main
+        self._process = process
         calls.close()
         output.close()
         self.call(name, method)

@@ -10,6 +10,7 @@ import math
 import os
 import random
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "15",
     "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "600",
     "RAY_agent_register_timeout_ms": "3600000",
+    # Ray ends a process that cannot reach the head for so long.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "40",
     # The raylet prints to standard output about dying workers, past every log level; results say it better.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -51,6 +54,8 @@ _ANSWER_SECONDS = 10.0
 _CLIENT_SECONDS = 300.0
 #: Seconds within which a running cluster that listens must let this process in.
 _JOIN_SECONDS = 60.0
+#: The end of messages about a Ray that died.
+_GOES_ON = "nothing that is finished is lost, and the same command goes on"
 #: Seconds between two looks at the processes of a Ray that is starting.
 _PROCESS_SECONDS = 0.5
 
@@ -93,13 +98,6 @@ _RESOURCES = (
 _ROUNDING = 1e-9
 
 
-def _nodes_now() -> list[_Node]:
-    """Return the resources of each living node of the connected cluster."""
-    import ray  # noqa: PLC0415
-
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
 class Crew:
     """The number of workers of a sweep, while nodes join and leave.
 
@@ -127,9 +125,7 @@ class Crew:
         The largest number of workers so far.
     """
 
-    def __init__(
-        self, wanted: int, needs: CellResources, nodes: Callable[[], Sequence[_Node]] = _nodes_now
-    ) -> None:
+    def __init__(self, wanted: int, needs: CellResources, nodes: Callable[[], Sequence[_Node]]) -> None:
         self._wanted, self.needs, self._nodes = wanted, needs, nodes
         self.workers = self.room = self.most = 0
         self._look()
@@ -225,6 +221,10 @@ class RaySession:
         self._fault: Exception | None = None
         #: The node of a Ray of this sweep's own, from the moment that it begins to start.
         self._nodes: list[Any] = []
+        text = f"error: this command was ended, as Ray does where its processes die\n  hint: {_GOES_ON}"
+        words = ["/bin/sh", "-c", 'read -r _ || printf "%s\\n" "$0" >&2', text]
+        #: Ray ends this process past every handler where a raylet or a head dies; a shell tells of it.
+        self._shell = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
         self._thread = threading.Thread(target=self._live, name="ray", daemon=True)
         self._thread.start()
 
@@ -253,15 +253,23 @@ class RaySession:
         assert self._crew is not None
         return self._crew
 
+    def _living(self) -> list[_Node]:
+        """Return the resources of each living node of the connected cluster."""
+        import ray  # noqa: PLC0415
+
+        self._check_processes()
+        return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
     def _check_processes(self) -> None:
-        """Raise an error if a process of the node that is starting has ended: Ray itself waits on for it."""
+        """Raise an error if a process of a Ray of this sweep's own has ended: Ray itself waits on for it."""
         for node in self._nodes:
             dead = [kind for kind, _ in node.dead_processes()] if hasattr(node, "all_processes") else []
-            if dead and not self._answered.is_set():
-                node.kill_all_processes(check_alive=False, allow_graceful=False)
+            if dead:
+                if not self._answered.is_set():
+                    node.kill_all_processes(check_alive=False, allow_graceful=False)
                 raise SweepError(
-                    f"Ray cannot be started here: its process {', '.join(dead)} ended while it was starting",
-                    hint="the same command starts it again; `--executor inline` does without Ray",
+                    f"Ray's process {', '.join(dead)} has ended on this machine",
+                    hint=f"{_GOES_ON}; `--executor inline` does without Ray",
                 )
 
     def _unanswered(self) -> SweepError:
@@ -285,6 +293,7 @@ class RaySession:
         self._over.set()
         if self._answered.is_set():
             self._thread.join()
+        self._shell.communicate(b"\n")
 
     def _live(self) -> None:
         try:
@@ -305,7 +314,7 @@ class RaySession:
                     _connect(self._address, processors, self._nodes)
                 try:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-                    self._crew = Crew(self._workers, self._needs)
+                    self._crew = Crew(self._workers, self._needs, self._living)
                     self._answered.set()
                     self._over.wait()
                 finally:
@@ -330,7 +339,7 @@ def client_connection() -> Iterator[None]:
             raise
         raise SweepError(
             f"the connection to the cluster is gone: {fault}",
-            hint="nothing that was finished is lost; the same command goes on when the cluster answers",
+            hint=f"{_GOES_ON} when the cluster answers",
         ) from None
 
 
@@ -416,14 +425,8 @@ def _check_token(address: str) -> None:
             ) from None
 
 
-#: The ports of a node's processes, as Ray's parameters name them.
-_PORT_NAMES = (
-    "gcs_server_port",
-    "metrics_agent_port",
-    "metrics_export_port",
-    "dashboard_agent_listen_port",
-    "runtime_env_agent_port",
-)
+#: What has ports on a node: Ray's parameters are named after it, with `_port`.
+_LISTENERS = ("gcs_server", "metrics_agent", "metrics_export", "dashboard_agent_listen", "runtime_env_agent")
 #: Ports below those that systems give to connections.
 _PORTS = range(20_000, 32_000)
 _CHANCE = random.SystemRandom()
@@ -459,11 +462,8 @@ def _lean_start(nodes: list[Any]) -> Iterator[None]:
     from ray._private import node, services  # noqa: PLC0415
 
     usual = node.Node
-    if not (
-        all(hasattr(usual, method) for method in _METHODS)
-        and hasattr(services, "get_node")
-        and hasattr(_raylet, "persist_port")
-    ):
+    needed = (*((usual, name) for name in _METHODS), (services, "get_node"), (_raylet, "persist_port"))
+    if not all(hasattr(owner, name) for owner, name in needed):
         yield
         return
 
@@ -477,8 +477,8 @@ def _lean_start(nodes: list[Any]) -> Iterator[None]:
             # The raylet ends if its agents have not found ports within 15 s, and a busy machine takes longer.
             # For the port of a GCS that chooses its own, Ray waits with Python's global lock: nothing else
             # of this process runs until then, and if the GCS has ended, nothing ever does.
-            for name, port in zip(_PORT_NAMES, free_ports(len(_PORT_NAMES)), strict=True):
-                setattr(ray_params, name, port)
+            for name, port in zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True):
+                setattr(ray_params, f"{name}_port", port)
             nodes.append(self)
             super().__init__(ray_params, *arguments, **options)
 

@@ -177,8 +177,8 @@ class SweepExecutor:
             self._run_on_ray(queue, configurations, sink)
 
     def _is_little(self, seconds: float) -> bool:
-        workers = self.workers or processors_here()
-        return seconds * (1 - 1 / workers) <= _RAY_SECONDS and seconds <= 2 * _RAY_SECONDS
+        """Return whether workers would not end so many seconds of work sooner, as Ray has to start first."""
+        return seconds * (1 - 1 / (self.workers or processors_here())) <= _RAY_SECONDS
 
     def _stay(self, queue: BlockQueue) -> bool:
         """Return whether cells stay here; where much is left, Ray is started and then takes them."""
@@ -228,7 +228,7 @@ class SweepExecutor:
         self.stage(f"starting a process for the cells{self._compiling(configurations)}", 0)
         queue.workers = 1
         crew = Crew(1, CellResources(1.0), lambda: [{"CPU": 1.0}])
-        driver = SweepDriver(queue, sink=sink, busy=lambda number: self.stage("running", number), crew=crew)
+        driver = SweepDriver(queue, sink=sink, busy=partial(self.stage, "running"), crew=crew)
         with contextlib.closing(ChildWorkers(partial(Simulator, settings), self.folder)) as workers:
             driver.run(workers, lambda: self._stay(queue))
 
@@ -260,5 +260,5 @@ class SweepExecutor:
         full = "" if free >= plan.needs.cpus else f": waiting for one of {every:g} processors, all in use"
         self.stage(f"starting workers{self._compiling(configurations)}{full}", 0)
         queue.workers = crew.workers
-        run_on_ray(queue, settings, sink=sink, busy=lambda number: self.stage("running", number), crew=crew)
+        run_on_ray(queue, settings, sink=sink, busy=partial(self.stage, "running"), crew=crew)
         self.stage("ending Ray", 0)
