@@ -49,11 +49,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"gridtune.{name}")
     if name not in _PUBLIC:
-        from gridtune.registry import removed_hint  # noqa: PLC0415
-
-        instead = removed_hint("name", name)
-        ending = "" if instead is None else f": it was removed; {instead}"
-        raise AttributeError(f"module 'gridtune' has no attribute {name!r}{ending}")
+        raise AttributeError(f"module 'gridtune' has no attribute {name!r}")
     value = getattr(importlib.import_module(_PUBLIC[name]), name)
     globals()[name] = value
     return value

@@ -102,35 +102,6 @@ def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None
     return f"one of {', '.join(names[:_LISTED])}{more}"
 
 
-#: Names that an earlier gridtune had and the word on their replacement, by kind: a registry's, "strategy", or
-#: "name" for those in `gridtune`.
-_REMOVED: Mapping[str, Mapping[str, str]] = {
-    "strategy": {
-        "race": "use grid (or random, sobol); the answer says how many replicates would settle it, and more "
-        "under `replicates` keep the cells there are",
-        "hyperband": "use asha, which also continues the best 1/`reduction` at each step",
-        "median": "use asha, which also stops configurations that are worse than others at the same step",
-    },
-    "name": {
-        "shaken_metrics": "sweep with `replicates: {shakes: 10, amount: 60}`: the report has each interval",
-        "tune.MlflowCallback": "use `MLflowLoggerCallback` of `ray.air.integrations.mlflow`",
-    },
-}
-
-
-def removed_hint(kind: str, name: str) -> str | None:
-    """Return the replacement of a name that an earlier gridtune had; None for any other name.
-
-    Parameters
-    ----------
-    kind
-        The kind of a registry, "strategy", or "name" for a name in `gridtune`.
-    name
-        The name.
-    """
-    return _REMOVED.get(kind, {}).get(name)
-
-
 def is_ours(module: str) -> bool:
     """Return whether a module is one of gridtune's own."""
     return module.partition(".")[0] == __name__.partition(".")[0]
@@ -328,9 +299,6 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             return self[name]
         except KeyError:
-            instead = removed_hint(self.kind, name)
-            if instead is not None:
-                raise self._error(f"the {self.kind} {name} was removed", hint=instead) from None
             hint = name_hint(name, self.names())
             raise self._error(f"no {self.kind} is named {name!r}", hint=hint) from None
 

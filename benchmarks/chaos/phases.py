@@ -30,7 +30,7 @@ _HANGS = 180.0
 #: Seconds that processes may outlive their command.
 _LEAVING = 60.0
 #: Cells of a sweep, and the seconds of each.
-_CELLS, _NAP = 60, 0.1
+_CELLS, _NAP = 40, 0.1
 
 #: Parts of the commands of processes, by name; of the first two only the program's name counts.
 _COMMANDS = {
@@ -216,6 +216,7 @@ def kill_in_phases(
     ]
     # Also a run that is stopped has had all of them about as often.
     rounds = [moment.sample(plan, len(plan)) for _ in range(times)]
+    ended: list[_Resumed] = []
     for number, (venue, kind, phase) in enumerate(itertools.chain(*rounds)):
         own = folder / f"{number:04}"
         own.mkdir()
@@ -224,35 +225,59 @@ def kill_in_phases(
             results, lines = command.results, command.printed.splitlines()
             silence = _wait_for_end(command)
         what = f"{venue}: {kind}, {phase}"
+        code = command.process.returncode
+        state = f"at {results} results and {(lines or ['no line'])[-1][:30]!r}"
+        print(f"{number:04} {what}, {state}: {silence:.1f} s, exit code {code}", flush=True)
         if not done:
             outcome.by_itself[f"{what}: over before"] += 1
             continue
         outcome.faults[what] += 1
         outcome.waits.setdefault(what, []).append(silence)
         problems = [_fault_of(command, kind), None if silence <= SILENCE else f"{silence:.0f} s of silence"]
-        problems += _resume(base, command, undisturbed, outcome)
-        told = [f"{number:04} {what}: {problem}" for problem in problems if problem]
-        outcome.problems += told
-        code = command.process.returncode
-        state = f"at {results} results and {(lines or ['no line'])[-1][:30]!r}"
-        print(
-            f"{number:04} {what}, {state}: {silence:.1f} s, exit code {code}", *told, sep="\n  ", flush=True
-        )
+        outcome.problems += [f"{number:04} {what}: {problem}" for problem in problems if problem]
+        # The next sweep runs meanwhile.
+        ended.append(_Resumed.of(base, command, f"{number:04} {what}"))
+        for one in ended[:-1]:
+            one.judge(undisturbed, outcome)
+        del ended[:-1]
+    for one in ended:
+        one.judge(undisturbed, outcome)
     outcome.problems += _left(folder)
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
-def _resume(base: list[str], command: _Command, undisturbed: Path, outcome: Outcome) -> list[str]:
-    """Repeat the command, without Ray, and compare; return what is wrong."""
-    before = command.results
-    again = [*base, "--executor", "inline", "--quiet", "--out", str(command.out)]
-    again += ["--retry", "all"] if command.process.returncode == EXIT_FAILED_CELLS else []
-    done = subprocess.run(again, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return [f"the same command ended with {done.returncode}: {done.stderr[-500:]}"]
-    compare(outcome, undisturbed, [command.out], 1)
-    return [] if command.results >= before else ["results are gone from the journal"]
+@dataclass
+class _Resumed:
+    """The same command again, without Ray."""
+
+    command: _Command
+    what: str
+    before: int
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def of(cls, base: list[str], command: _Command, what: str) -> _Resumed:
+        """Start it."""
+        again = [*base, "--executor", "inline", "--quiet", "--out", str(command.out)]
+        again += ["--retry", "all"] if command.process.returncode == EXIT_FAILED_CELLS else []
+        process = subprocess.Popen(again, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        return cls(command, what, command.results, process)
+
+    def judge(self, undisturbed: Path, outcome: Outcome) -> None:
+        """Wait for its end, and compare what it has left behind."""
+        _, errors = self.process.communicate()
+        if self.process.returncode:
+            outcome.problems.append(
+                f"{self.what}: the same command ended with {self.process.returncode}: {errors[-500:]}"
+            )
+            return
+        sweeps = outcome.sweeps
+        compare(outcome, undisturbed, [self.command.out], 1)
+        outcome.sweeps += sweeps
+        if self.command.results < self.before:
+            outcome.lost += self.before - self.command.results
+            outcome.problems.append(f"{self.what}: results are gone from the journal")
 
 
 @contextlib.contextmanager

@@ -209,7 +209,6 @@ def _describe(system: System) -> dict[str, Any]:
         "package": type(system).__module__.partition(".")[0],
         "description": (inspect.getdoc(system) or "").partition("\n\n")[0].replace("\n", " "),
         "metrics": _metric_facts(system),
-        "renamed_metrics": {old: new.name for old, new in system.renamed_metrics.items()},
         "environments": [f"gridtune/{name}" for name in system.environments],
         "search_spaces": [f"{system.name}/{path.stem}" for path in system.bundled_spaces],
         "published": {name: asdict(figure) for name, figure in system.published.items()},

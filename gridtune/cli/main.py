@@ -39,8 +39,6 @@ _GROUPS: dict[str, dict[str, list[str]]] = _DECLARED["commands"]
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 #: Old names of commands, and the new ones.
 RENAMED: dict[str, list[str]] = _DECLARED["renamed"]
-#: Options that are gone, by command: what to do instead.
-_REMOVED_OPTIONS: dict[str, dict[str, str]] = _DECLARED["removed_options"]
 
 
 class _LazyGroup(click.Group):
@@ -159,10 +157,6 @@ def _usage_error(fault: click.ClickException) -> str:
     if isinstance(fault, click.exceptions.NoArgsIsHelpError):
         return fault.format_message()
     context = fault.ctx if isinstance(fault, click.UsageError) else None
-    if context is not None and isinstance(fault, click.NoSuchOption):
-        instead = _REMOVED_OPTIONS.get(context.info_name or "", {}).get(fault.option_name)
-        if instead is not None:
-            return f"error: the option {fault.option_name} was removed: {instead}"
     # The choices, which click lists line by line, are in the usage, too.
     message = fault.format_message().partition(". Choose from:")[0].strip()
     message = message.removesuffix(".").replace(". (Did", " (did")

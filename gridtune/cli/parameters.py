@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -333,69 +334,30 @@ class _Declared:
         return items if self.places is None else [CompletionItem(begun, type=self.places), *items]
 
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_FOLDER = click.Path(exists=True, path_type=Path)
-_STORE = "[default: MLFLOW_TRACKING_URI, else mlflow.db here]"
+#: Kinds of declared arguments and options that annotations do not tell.
+_DECLARED_KINDS: Mapping[str, Any] = {
+    "file": click.Path(dir_okay=False, path_type=Path),
+    "folder": click.Path(exists=True, path_type=Path),
+    "path": click.Path(path_type=Path),
+    "place": read_place,
+    "text": click.STRING,
+    "instant": click.DateTime(["%Y-%m-%dT%H:%M:%S"]),
+    "natural": click.IntRange(min=0),
+    "several": click.IntRange(min=2),
+    "port": click.IntRange(1, 65535),
+    "share": click.FloatRange(0, 1, min_open=True, max_open=True),
+}
+_VALUES = {"spaces": _spaces, "systems": _systems, "parameters": _system_parameters, "sweeps": _sweeps}
 _DECLARED = {
-    "as_json": _Declared("Print JSON and nothing else.", spelled="--json"),
-    "details": _Declared("Print the statistics behind the answer, too."),
-    "quiet": _Declared("Print nothing but errors."),
-    "force": _Declared("Replace the file if it exists."),
-    "quick": _Declared(spelled="--quick/--full"),
-    "format_name": _Declared("Format of the file, such as sacct, pbs or csv.", spelled="--format"),
-    "form": _Declared(spelled="--format"),
-    "columns": _Declared("Meaning of a table's columns, such as submit=Submitted,processors=Cores."),
-    "unit": _Declared("Unit of a table's plain numbers, such as elapsed=ms,limit=h."),
-    "timezone": _Declared("The zone of a log's times, such as Europe/Berlin; by default UTC."),
-    "processors_per_job": _Declared("Size of every job of a log that has no sizes."),
-    "cluster": _Declared("The cluster to read, of several in one log."),
-    "slurm_conf": _Declared(kind=_FILE),
-    "gres_conf": _Declared(kind=_FILE),
-    "every": _Declared("Print every row, not only the first 30.", spelled="--all"),
-    "show": _Declared(),
-    "log": _Declared(kind=click.STRING),
-    "logs": _Declared(kind=click.STRING, spelled="--log"),
-    "slurm": _Declared(kind=_FOLDER, metavar="FOLDER"),
-    "to": _Declared(kind=_FOLDER, metavar="FOLDER"),
-    "fit": _Declared(kind=_FILE, metavar="FILE"),
-    "squeue": _Declared(kind=_FILE, metavar="FILE"),
-    "audit": _Declared(kind=_FILE, metavar="FILE"),
-    "apply": _Declared(spelled="--apply/--dry-run"),
-    "now": _Declared(kind=click.DateTime(["%Y-%m-%dT%H:%M:%S"])),
-    "seed": _Declared("Seed of all random numbers.", kind=click.IntRange(min=0)),
-    "guard": _Declared(
-        "Longest wait in seconds; jobs that wait longer go first.", kind=click.IntRange(min=0)
-    ),
-    "share": _Declared(kind=click.FloatRange(0, 1, min_open=True, max_open=True)),
-    "draws": _Declared(kind=click.IntRange(min=2)),
-    "port": _Declared(kind=click.IntRange(1, 65535)),
-    "processors": _Declared("Size of the machine, if the log does not contain it."),
-    "workers": _Declared("Cells at once.  [default: all processors]"),
-    "address": _Declared("A running Ray cluster to join.  [default: RAY_ADDRESS, else a local one]"),
-    "executor": _Declared(
-        "Place of the cells: inline (this process), ray (workers), or auto (this process for a few seconds "
-        "of work).  [default: that of the space, else auto]"
-    ),
-    "plugin": _Declared("Python file with custom policies, queue orders or systems.", kind=_FILE),
-    "tracking": _Declared("Do not track in MLflow.", spelled="--no-tracking"),
-    "track": _Declared("Track in MLflow."),
-    "figures": _Declared(spelled="--no-figures"),
-    "tracking_uri": _Declared(f"The MLflow store.  {_STORE}"),
-    "objective": _Declared("Metric to rank by, instead of that of the search space.", metavar="METRIC"),
-    "baseline": _Declared(metavar="NAME=VALUE"),
-    "space": _Declared(kind=click.Path(path_type=Path), metavar="SPACE.yaml", values=_spaces, places="file"),
-    "system": _Declared(kind=click.STRING, values=_systems),
-    "paper": _Declared(kind=click.STRING),
-    "parameters": _Declared(metavar="[KEY=VALUE]...", values=_system_parameters),
-    "settings": _Declared(spelled="--set", metavar="NAME=VALUE"),
-    **{
-        name: _Declared(kind=read_place, values=_sweeps, places="dir")
-        for name in ("results", "folder", "folders")
-    },
-    "sweep": _Declared(values=_sweeps, places="dir"),
-    "directory": _Declared("Folder or URL of the results.", kind=read_place, spelled="--out"),
-    "file": _Declared(kind=_FILE, metavar="FILE", spelled="--parameters"),
-    **{name: _Declared(kind=_FILE) for name in ("plot", "gantt", "target", "csv")},
+    name: _Declared(
+        **entry
+        | {
+            key: known[entry[key]]
+            for key, known in (("kind", _DECLARED_KINDS), ("values", _VALUES))
+            if key in entry
+        }
+    )
+    for name, entry in tomllib.loads(Path(__file__).with_name("options.toml").read_text("utf-8")).items()
 }
 
 

@@ -40,27 +40,11 @@ class Measure:
         return Measure(unit, direction, formula, source="gridtune")
 
 
-@dataclass(frozen=True)
-class RenamedMetric:
-    """Name of today for an older name of a metric.
-
-    Attributes
-    ----------
-    name
-        Its name now.
-    factor
-        Factor of old values, where the unit has changed too.
-    """
-
-    name: str
-    factor: float = 1.0
-
-
 _M = TypeVar("_M", bound=Measure)
 
 
-def read_metrics(module: str, kind: type[_M]) -> tuple[Mapping[str, _M], Mapping[str, RenamedMetric]]:
-    """Return the metrics in `metrics.toml` beside a module, and older names of them.
+def read_metrics(module: str, kind: type[_M]) -> Mapping[str, _M]:
+    """Return the metrics in `metrics.toml` beside a module.
 
     A metric's table has the fields of `kind`; without a source, gridtune defines it. Braces in a source hold
     the name of one of `[sources]`.
@@ -70,5 +54,4 @@ def read_metrics(module: str, kind: type[_M]) -> tuple[Mapping[str, _M], Mapping
     for name, entry in declared["metrics"].items():
         source = entry.pop("source", "gridtune").format(**declared.get("sources", {}))
         metrics[name] = kind(**entry, source=source)
-    renamed = {old: RenamedMetric(**new) for old, new in declared.get("renamed", {}).items()}
-    return MappingProxyType(metrics), MappingProxyType(renamed)
+    return MappingProxyType(metrics)

@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gridtune.arguments import require
-from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.measures import Measure
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
 from gridtune.types import FloatArray
@@ -185,8 +185,6 @@ class System(ABC):
         Part of every cell's id: raise it when results change, so that old cells are not taken for new.
     metrics
         Every metric by name: its unit, the direction that is better, its formula and where that comes from.
-    renamed_metrics
-        Old names of metrics to what they are now, for messages.
     value_warnings
         Parameters to values to what a reader of results with that value must know: notes below a ranking.
     watched_metrics
@@ -211,7 +209,6 @@ class System(ABC):
     version: ClassVar[str]
     Parameters: ClassVar[type[SystemParameters]]
     metrics: ClassVar[Mapping[str, Measure]]
-    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
@@ -245,7 +242,7 @@ class System(ABC):
 
     def metric_hint(self, name: str) -> str:
         """Return what to write instead of a metric that the system does not have."""
-        return name_hint(name, self.metrics, {old: now.name for old, now in self.renamed_metrics.items()})
+        return name_hint(name, self.metrics)
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell reads, by default its log."""

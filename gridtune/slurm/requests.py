@@ -314,13 +314,14 @@ class RequestCheck:
                 raise WorkloadError(
                     f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
                 )
+        spread = request.spread and release_of(self.cluster.version) >= OTHER_SPREAD
         weights = {
             self.cluster.nodes[number].weight
             for name in request.partitions
-            if name in self.cluster.partitions
+            if spread and name in self.cluster.partitions
             for number in self.cluster.partitions[name].nodes
         }
-        if request.spread and len(weights) > 1 and release_of(self.cluster.version) >= OTHER_SPREAD:
+        if len(weights) > 1:
             raise WorkloadError(
                 f"job {request.number}: --spread-job since 25.05 on nodes of several weights is not modelled",
                 hint="leave such jobs out, or spread=False",
@@ -408,7 +409,8 @@ class RequestCheck:
     def _can_hold(self, request: Request, partition: Partition) -> bool:
         if not request.may_run_in(partition):
             return False
-        inside = {self.cluster.nodes[number].name: self.cluster.nodes[number] for number in partition.nodes}
+        numbers = partition.nodes if request.node_list else ()
+        inside = {self.cluster.nodes[number].name: self.cluster.nodes[number] for number in numbers}
         for name in request.node_list:
             node = inside.get(name)
             if node is None or not (request.suits(node, partition) and request.has_gpus(node)):

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridtune.registry import removed_hint
 from gridtune.tune.trainable import SystemTrainable, trainable
 
 __all__ = ["SystemTrainable", "train", "trainable"]
@@ -32,6 +31,4 @@ def __getattr__(name: str) -> Any:
         from gridtune.tune.training import train  # noqa: PLC0415
 
         return train
-    instead = removed_hint("name", f"tune.{name}")
-    ending = "" if instead is None else f": it was removed; {instead}"
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{ending}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.batch.policies import queue_order_names
-from gridtune.cli.main import RENAMED, cli, main
+from gridtune.cli.main import RENAMED, cli
 from gridtune.core.system import SYSTEMS, get_system
 
 
@@ -150,25 +150,3 @@ def test_an_old_name_works_and_gives_the_new_one(old: str, new: str) -> None:
         shown = CliRunner().invoke(cli, [*new.split(), "--help"])
         assert result.stdout.partition("Options:")[2] == shown.stdout.partition("Options:")[2]
     assert old not in cli.list_commands(None)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        ("list metrics --system=shutdown", "as in `gridtune list metrics batch`"),
-        ("sweep space.yaml --retry-failed", "give `--retry all`"),
-        ("train batch --no-track", "give `--no-tracking`"),
-        ("sweep space.yaml --schedules 3", "gridtune results rerun CELL --out FILE"),
-        ("report results/a --together", "5 % divided by the number of tables"),
-    ],
-)
-def test_a_removed_option_is_refused_in_one_line(
-    words: str, instead: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(words.split())
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: the option --")
-    assert "was removed" in line
-    assert instead in line

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from gridtune.sweep.execution.children import ChildWorkers
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.journal import read_journal
-from gridtune.sweep.run import run_space
+from gridtune.sweep.run import run_space, space_cells
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import content, runs_in, toy_space
@@ -158,6 +158,28 @@ def test_auto_never_takes_ray_for_one_worker_or_less_work_than_its_start(tmp_pat
     assert stays(2, 2 * seconds)
     assert not stays(2, 2.1 * seconds)
     assert not stays(4, 2 * seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "beside", "answered", "stays"),
+    [
+        (0.01, False, False, True),
+        (9.0, False, False, False),
+        (9.0, True, False, True),
+        (9.0, True, True, False),
+    ],
+)
+def test_cells_go_on_while_ray_starts_unless_they_would_hold_it_up(
+    seconds: float, beside: bool, answered: bool, stays: bool, tmp_path: Path
+) -> None:
+    queue = BlockQueue(space_cells(toy_space(replicates={"seeds": 1000})), workers=1)
+    block = queue.take()
+    assert block is not None
+    queue.report(block.number, [CellResult.of(block.cells[0], "done", seconds=seconds)])
+    plan = plan_space(toy_space())
+    runner = SweepExecutor(plan, "auto", None, 4, tmp_path, lambda what, busy: None)
+    runner._session = cast(Any, SimpleNamespace(answered=answered))
+    assert runner._stay(queue, beside=beside) == stays
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,6 @@ FAULTS = {
         "fixed.sleep_time",
         "it is called nap now",
     ),
-    "renamed metric": (
-        changed("objective: loss", "objective: mean_loss"),
-        14,
-        "objective.0.metric",
-        "it is called loss now",
-    ),
     "parameter set twice": (changed("nap: 0.0", "x: 0.0"), 7, "dimensions.x", "set in `fixed` already"),
     "refused value": (changed("nap: 0.0", "nap: long"), 5, "fixed.nap", "got 'long'"),
     "refused listed value": (changed("[a, b]", "[a, b, 7]"), 8, "dimensions.word.2", "got 7"),

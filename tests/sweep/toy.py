@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.measures import Measure
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, register_system
 
 #: Cells of this x and above wait until the file `gate` is there.
@@ -49,7 +49,6 @@ class ToySystem(System):
         "gain": Measure("1", "max", "−loss", source="gridtune"),
         "size": Measure("jobs", "none", "jobs of the log", source="gridtune"),
     }
-    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {"mean_loss": RenamedMetric("loss", 60.0)}
 
     def traces(self, parameters: ToyParameters) -> Iterable[str]:
         return () if parameters.trace is None else (parameters.trace,)

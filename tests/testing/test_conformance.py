@@ -189,6 +189,11 @@ class TestDispatchEnvironment(EnvironmentConformance):
     environment = "gridtune/Dispatch-v0"
 
 
+class TestDispatchEnvironmentThatHolds(EnvironmentConformance):
+    environment = "gridtune/Dispatch-v0"
+    options: ClassVar = {"hold": True, "batch_jobs": 40}
+
+
 def test_every_system_is_tested() -> None:
     systems = {name for name, system in SYSTEMS.items() if type(system).__module__.startswith("gridtune.")}
     suites = [suite for suite in globals().values() if isinstance(suite, type)]

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from gridtune.batch.metrics import METRICS, Metric
 from gridtune.batch.policies.queue_order import ORDERS, QueueOrder
-from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.measures import Measure
 from gridtune.core.system import SYSTEMS, Outcome, System, SystemParameters
 from gridtune.errors import MetricError, WorkloadError
 from gridtune.testing import (
@@ -128,7 +128,8 @@ class Unsourced(Good):
 
 
 class RenamedToNothing(Good):
-    renamed_metrics: ClassVar = {"old": RenamedMetric("gone")}
+    class Parameters(GoodParameters):
+        renamed_parameters: ClassVar = {"old": "gone"}
 
 
 class ReadsClock(Good):
@@ -176,7 +177,7 @@ def call(rule: Callable[..., None], suite: Any, folder: Path) -> None:
         (ForgetsFiles, S.test_reports_into_the_folder_of_the_sweep),
         (Wordless, S.test_describes_every_parameter),
         (Unsourced, S.test_metrics_say_what_they_are),
-        (RenamedToNothing, S.test_renamed_things_have_names_now),
+        (RenamedToNothing, S.test_renamed_parameters_have_names_now),
         (ReadsClock, S.test_code_is_named_by_checksums),
         (Misspells, S.test_naming_a_default_changes_nothing),
     ],

@@ -169,8 +169,3 @@ def test_population_based_training_moves_bad_trials_to_good_ones(tmp_path: Path)
     assert all(result.metrics and result.metrics["done"] for result in results)
     # The bad trial has taken the good one's configuration, changed by a fifth.
     assert max(result.config["x"] for result in results if result.config) < 4
-
-
-def test_a_removed_name_is_refused_with_its_replacement() -> None:
-    with pytest.raises(AttributeError, match="it was removed; use `MLflowLoggerCallback`"):
-        _ = gt.tune.MlflowCallback

@@ -57,8 +57,7 @@ def _check_metrics(space: SearchSpace, system: System) -> None:
             message, unknown = f"{system.name} has no metric {metric!r}", base
             if of is not None and base in system.metrics:
                 raise space.fault(f"{message}: {base} is not given for classes of jobs", *place)
-            renamed = {old: now.name for old, now in system.renamed_metrics.items()}
-            raise space.fault(message, *place, unknown=(unknown, system.metrics, renamed))
+            raise space.fault(message, *place, unknown=(unknown, system.metrics))
         if of is not None and of not in classes:
             raise space.fault(f"there is no class of jobs {of!r}", *place, unknown=(of, classes))
     for index, objective in enumerate(space.objective):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from gridtune.registry import name_hint, removed_hint
+from gridtune.registry import name_hint
 
 #: Points that a strategy may spell out: each takes memory in the driver.
 MOST_POINTS = 1_000_000
@@ -333,10 +333,6 @@ class Strategy(SpacePart):
     @model_validator(mode="before")
     @classmethod
     def _bare_word(cls, value: Any) -> Any:
-        named = [value] if isinstance(value, str) else value if isinstance(value, Mapping) else ()
-        for name in named:
-            if instead := removed_hint("strategy", str(name)):
-                raise ValueError(f"the strategy {name} was removed: {instead}")
         if value == "grid":
             return {value: {}}
         if isinstance(value, str) and value in cls.model_fields:

@@ -39,7 +39,9 @@ from gridtune.workload.workload import Workload
 
 #: Features of a job on a machine: its estimate, the seconds to its deadline, the jobs at the machine, the
 #: estimated seconds that wait before it and that running jobs still have, the learned speed factor, the
-#: predicted seconds to its end, and the predicted slack over the estimate.
+#: predicted seconds to its end, and the predicted slack over the estimate. Where jobs can be held, a last row
+#: has the first two, the number of jobs held, their estimated seconds, those until a running job ends, and
+#: three zeros.
 FEATURES = 8
 #: Seconds are shown as logarithms of 1 + seconds over this.
 _SECOND = 1000.0
@@ -51,7 +53,7 @@ class _Observations(NamedTuple):
     Attributes
     ----------
     features
-        Shape (count, machines · `FEATURES`), float32; zeros once an episode is over.
+        Shape (count, actions · `FEATURES`), float32; zeros once an episode is over.
     rewards, over
         Shape (count,), float64 and bool.
     """
@@ -70,7 +72,7 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, observe
     sites, brokers
         Stacked: every array has the sites as its first dimension.
     actions
-        Shape (count,), int64: machines.
+        Shape (count,), int64: machines, or their number to hold the job.
     restarted
         Shape (count,), bool: sites that are at their beginning, and only advance to their first job.
     order
@@ -86,8 +88,12 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, observe
         site, broker = bare(one_of(sites, index)), bare(one_of(brokers, index))
         since, done = site.state.now, site.state.finished
         if not restarted[index]:
-            job, machine = site.state.deciding, actions[index]
-            place(site, job, machine, follower_of(site, job, machine, order))
+            job, machine = site.state.deciding, _allowed(site, actions[index])
+            if job != NOBODY:
+                # A job that was held and is held again stays the first of those.
+                again = machine == site.state.machines and site.state.offering
+                follower = site.head[machine] if again else follower_of(site, job, machine, order)
+                place(site, job, machine, follower)
         job = advance(site)
         observed.rewards[index] = 0.0
         if not restarted[index]:
@@ -100,6 +106,19 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, observe
         for machine in range(site.state.machines):
             features = observed.features[index, machine * FEATURES :]
             _fill_features(site, broker, job, machine, follower_of(site, job, machine, order), features)
+        if observed.features.shape[1] > site.state.machines * FEATURES:
+            _fill_held(site, broker, job, observed.features[index, site.state.machines * FEATURES :])
+
+
+@kernel()
+def _allowed(site, action):
+    """Return the machine of an action: one that would wait for nothing is not held: the fastest takes it."""
+    fastest, running = 0, 0
+    for machine in range(site.state.machines):
+        running += site.running[machine]
+        if site.believed[machine] < site.believed[fastest]:
+            fastest = machine
+    return action if action < site.state.machines or running > 0 else fastest
 
 
 @kernel()
@@ -113,11 +132,12 @@ def _costs(site, due, since, done):
     since, done
         The second from which on they count, and how many jobs had ended then.
     """
-    now, total = site.state.now, 0
+    now, deciding = site.state.now, site.state.deciding
+    total = 0 if deciding == NOBODY else max(0, now - max(due[deciding], since))
     for ended in range(done, site.state.finished):
         job = site.ended[ended]
         total += max(0, site.finish[job] - max(due[job], since))
-    for machine in range(site.state.machines):
+    for machine in range(site.state.machines + 1):
         job = site.head[machine]
         while job != NOBODY:
             total += max(0, now - max(due[job], since))
@@ -145,13 +165,9 @@ def _fill_features(site, broker, job, machine, follower, features):
         while waiting != follower:
             before += site.estimate[waiting]
             waiting = site.after[waiting]
-    # The seconds, at factor 1, that running jobs still have by their estimates.
     left = 0.0
     for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
-        running = site.slot[slot]
-        if running != NOBODY:
-            elapsed = (now - site.start[running]) / broker.factor[machine]
-            left += max(0.0, site.estimate[running] - elapsed)
+        left += _left(site, broker, machine, slot)
     features[0] = _scaled(estimate / _SECOND)
     features[1] = _scaled((site.deadline[job] - now) / _SECOND)
     features[2] = _scaled(site.waiting[machine] + site.running[machine])
@@ -160,6 +176,31 @@ def _fill_features(site, broker, job, machine, follower, features):
     features[5] = _scaled(broker.factor[machine])
     features[6] = _scaled((ending - now) / _SECOND)
     features[7] = _scaled((site.deadline[job] - ending) / estimate)
+
+
+@kernel()
+def _left(site, broker, machine, slot):
+    """Return the seconds, at factor 1, that a processor's job still has by its estimate; 0 without one."""
+    job = site.slot[slot]
+    if job == NOBODY:
+        return 0.0
+    elapsed = (site.state.now - site.start[job]) / broker.factor[machine]
+    return max(0.0, site.estimate[job] - elapsed)
+
+
+@kernel()
+def _fill_held(site, broker, job, features):
+    """Write what is shown of holding a job, scaled as for a machine."""
+    soonest = np.inf
+    for machine in range(site.state.machines):
+        for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+            soonest = min(soonest, broker.factor[machine] * _left(site, broker, machine, slot))
+    features[0] = _scaled(site.estimate[job] / _SECOND)
+    features[1] = _scaled((site.deadline[job] - site.state.now) / _SECOND)
+    features[2] = _scaled(site.waiting[site.state.machines])
+    features[3] = _scaled(site.backlog[site.state.machines] / _SECOND)
+    features[4] = _scaled(soonest / _SECOND)
+    features[5:] = 0.0
 
 
 @kernel(inline="always")
@@ -181,6 +222,8 @@ class BrokerBatch:
         Number of brokers.
     until_deadline
         Whether a job costs from its deadline on (tardiness), or from its submission (response time).
+    hold
+        Whether a job can be held: it is decided on again when others have ended, in the order of the queues.
     forget
         See `gridtune.systems.dispatch.simulator.replay.dispatch`.
 
@@ -198,6 +241,7 @@ class BrokerBatch:
         order: int,
         count: int = 1,
         until_deadline: bool = True,
+        hold: bool = False,
         forget: float = 0.95,
     ) -> None:
         if len(machines.changes.time):
@@ -212,7 +256,7 @@ class BrokerBatch:
         self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
         self._nobody = np.zeros(count, np.bool_)
         self.observed = _Observations(
-            np.zeros((count, len(machines) * FEATURES), np.float32),
+            np.zeros((count, (len(machines) + hold) * FEATURES), np.float32),
             np.zeros(count),
             np.zeros(count, np.bool_),
         )
@@ -276,6 +320,9 @@ class DispatchEnv(CompiledEnv):
     ----------
     reward
         `tardiness`, or `response`: seconds count from a job's submission.
+    hold
+        True for one more action and row, after those of the machines: the broker holds the job, and decides
+        on it again, in the order of the queues, when others have ended. While no job runs, none is held.
     split
         With a trace: the share of it, from its beginning, that episodes are taken from: consecutive jobs from
         a random one on.
@@ -294,11 +341,12 @@ class DispatchEnv(CompiledEnv):
         self,
         *,
         reward: Reward = "tardiness",
+        hold: bool = False,
         split: float = 0.5,
         log: Workload | None = None,
         **parameters: Any,
     ) -> None:
-        vector = DispatchVectorEnv(reward=reward, split=split, log=log, **parameters)
+        vector = DispatchVectorEnv(reward=reward, hold=hold, split=split, log=log, **parameters)
         self.brokers = vector.brokers
         super().__init__(vector)
 
@@ -310,7 +358,7 @@ class DispatchVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of brokers.
-    reward, split, log, parameters
+    reward, hold, split, log, parameters
         See `DispatchEnv`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
@@ -323,6 +371,7 @@ class DispatchVectorEnv(CompiledVectorEnv):
         num_envs: int = 1,
         *,
         reward: Reward = "tardiness",
+        hold: bool = False,
         split: float = 0.5,
         log: Workload | None = None,
         copy: bool = True,
@@ -348,10 +397,11 @@ class DispatchVectorEnv(CompiledVectorEnv):
             raise SimulationError(f"{len(log)} jobs are too few for episodes of {self._jobs}")
         jobs = self._draw_jobs(np.random.default_rng(0))
         machines = p.make_machines(jobs, np.random.default_rng(0))
-        costs: dict[str, Any] = {"until_deadline": reward == "tardiness", "forget": p.forget}
+        costs: dict[str, Any] = {"until_deadline": reward == "tardiness", "forget": p.forget, "hold": hold}
         self.brokers = BrokerBatch(jobs, machines, order=ORDERS[p.queue_order], count=num_envs, **costs)
-        features = gym.spaces.Box(-_BOUND, _BOUND, (len(machines) * FEATURES,), np.float32)
-        super().__init__(num_envs, (features, gym.spaces.Discrete(len(machines))), copy=copy)
+        actions = len(machines) + hold
+        features = gym.spaces.Box(-_BOUND, _BOUND, (actions * FEATURES,), np.float32)
+        super().__init__(num_envs, (features, gym.spaces.Discrete(actions)), copy=copy)
 
     def _draw_jobs(self, rng: np.random.Generator) -> DispatchJobs:
         """Draw an episode's jobs, or consecutive ones of the log."""

@@ -13,8 +13,8 @@ from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 from gridtune.types import IntArray
 
-#: Every measure, by name, and old names of them.
-DISPATCH_METRICS, RENAMED_METRICS = read_metrics(__file__, Measure)
+#: Every measure, by name.
+DISPATCH_METRICS = read_metrics(__file__, Measure)
 
 
 def measure_dispatch(

@@ -21,7 +21,6 @@ from gridtune.core.system import (
 from gridtune.errors import require_module
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
-    RENAMED_METRICS,
     dispatch_notes,
     measure_dispatch,
 )
@@ -47,7 +46,6 @@ class DispatchSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     metrics = DISPATCH_METRICS
-    renamed_metrics = RENAMED_METRICS
     papers = (Path(__file__).with_name("paper.yaml"),)
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.dispatch.learners.ppo:DispatchPPO"}
     environments: ClassVar[Mapping[str, str]] = {

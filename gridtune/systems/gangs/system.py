@@ -128,7 +128,7 @@ class GangsSystem(System):
     name: ClassVar[str] = "gangs"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = _GangsParameters
-    metrics, _ = read_metrics(__file__, Measure)
+    metrics = read_metrics(__file__, Measure)
     watched_metrics: ClassVar[tuple[str, ...]] = (
         *("jct_mean_single", "jct_mean_node", "jct_mean_wide", "jct_mean_short", "jct_mean_long"),
         *("jct_p99", "jct_max"),

@@ -56,7 +56,7 @@ class PlacementSystem(System):
     name: ClassVar[str] = "placement"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = _PlacementParameters
-    metrics, _ = read_metrics(__file__, Measure)
+    metrics = read_metrics(__file__, Measure)
 
     def __init__(self) -> None:
         self._clusters: LRUCache[tuple[str, ...], tuple[GpuNodes, Pods]] = LRUCache(4)

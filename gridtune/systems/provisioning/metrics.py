@@ -13,8 +13,8 @@ from gridtune.core.measures import Measure, read_metrics
 #: Seconds.
 HOUR = 3600
 
-#: Every metric, by name, and old names of them: makespans were in hours.
-PROVISIONING_METRICS, RENAMED_METRICS = read_metrics(__file__, Measure)
+#: Every metric, by name.
+PROVISIONING_METRICS = read_metrics(__file__, Measure)
 
 
 def _change(value: float, reference: float) -> float:

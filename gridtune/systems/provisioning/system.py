@@ -21,7 +21,7 @@ from gridtune.core.system import (
 )
 from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import hypervolume
-from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
+from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import Plan
@@ -51,7 +51,6 @@ class ProvisioningSystem(System):
         "Provisioning-v0": "gridtune.systems.provisioning.environment:ProvisioningEnv"
     }
     metrics = PROVISIONING_METRICS
-    renamed_metrics = RENAMED_METRICS
     papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:

@@ -21,8 +21,8 @@ from gridtune.systems.responsive.simulator.site import SiteJobs
 LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
 #: A wait that interactive users accept, seconds (Perez et al. 2010, section 2.2).
 PROMPT = 120
-#: Every measure, by name, and old names of them.
-RESPONSIVE_METRICS, RENAMED_METRICS = read_metrics(__file__, Measure)
+#: Every measure, by name.
+RESPONSIVE_METRICS = read_metrics(__file__, Measure)
 
 
 def counted_jobs(jobs: int, left_out: int | None = None) -> slice:
@@ -67,16 +67,18 @@ def measure_site(
     }
     for kind, number in (("interactive", 1), ("batch", 0)):
         mine = jobs.interactive[counted] == number
+        quality, waits = responsiveness[mine], wait[mine]
         measures |= {
-            f"{kind}_responsiveness_mean": _summary(np.mean, responsiveness[mine]),
-            f"{kind}_responsiveness_std": _summary(np.std, responsiveness[mine]),
-            f"{kind}_responsiveness_above_09": _summary(np.mean, responsiveness[mine] > 0.9),
-            f"{kind}_wait_mean": _summary(np.mean, wait[mine]),
-            f"{kind}_wait_std": _summary(np.std, wait[mine]),
-            f"{kind}_wait_below_120": _summary(np.mean, wait[mine] < PROMPT),
-            f"{kind}_wait_p95": _summary(lambda waits: np.percentile(waits, 95), wait[mine]),
-            f"{kind}_wait_p99": _summary(lambda waits: np.percentile(waits, 99), wait[mine]),
-            f"{kind}_wait_max": _summary(np.max, wait[mine]),
+            f"{kind}_responsiveness_mean": _summary(np.mean, quality),
+            f"{kind}_responsiveness_std": _summary(np.std, quality),
+            f"{kind}_responsiveness_above_09": _summary(np.mean, quality > 0.9),
+            f"{kind}_responsiveness_p05": _percentile(quality, 5),
+            f"{kind}_wait_mean": _summary(np.mean, waits),
+            f"{kind}_wait_std": _summary(np.std, waits),
+            f"{kind}_wait_below_120": _summary(np.mean, waits < PROMPT),
+            f"{kind}_wait_p95": _percentile(waits, 95),
+            f"{kind}_wait_p99": _percentile(waits, 99),
+            f"{kind}_wait_max": _summary(np.max, waits),
             f"{kind}_jobs": float(mine.sum()),
         }
     return measures | {
@@ -107,3 +109,7 @@ def _pool_measures(jobs: SiteJobs, outcome: SiteReplay) -> dict[str, float]:
 
 def _summary(statistic: Callable[[Any], Any], values: npt.NDArray[Any]) -> float:
     return float(statistic(values)) if len(values) else np.nan
+
+
+def _percentile(values: npt.NDArray[Any], share: float) -> float:
+    return _summary(lambda values: np.percentile(values, share), values)

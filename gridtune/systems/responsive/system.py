@@ -21,7 +21,6 @@ from gridtune.core.system import (
 from gridtune.errors import SimulationError, require_module
 from gridtune.systems.responsive.learners.training import learn_online, load_policy, train
 from gridtune.systems.responsive.metrics import (
-    RENAMED_METRICS,
     RESPONSIVE_METRICS,
     counted_jobs,
     measure_site,
@@ -56,7 +55,6 @@ class ResponsiveSystem(System):
     trainings: ClassVar[Mapping[str, str]] = {"esnq": "gridtune.systems.responsive.esnq:ResponsiveESNQ"}
     Parameters: ClassVar[type[SystemParameters]] = ResponsiveParameters
     metrics = RESPONSIVE_METRICS
-    renamed_metrics = RENAMED_METRICS
     papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:

@@ -44,9 +44,8 @@ class _ShutdownMeasure(Measure):
     factor: float = 1.0
 
 
-#: Every measure of a set of days, by name, and old names of them: means were called `mean_…`, and times were
-#: in minutes.
-SHUTDOWN_METRICS, RENAMED_METRICS = read_metrics(__file__, _ShutdownMeasure)
+#: Every measure of a set of days, by name.
+SHUTDOWN_METRICS = read_metrics(__file__, _ShutdownMeasure)
 
 
 def measure_days(days: Days, results: DayResults, platform: Platform, *, tau: float = 0.5) -> Columns:

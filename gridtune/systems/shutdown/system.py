@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
-from gridtune.core.measures import Measure, RenamedMetric
+from gridtune.core.measures import Measure
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError, require_module
 from gridtune.systems.shutdown.metrics import (
-    RENAMED_METRICS,
     SHUTDOWN_METRICS,
     combine_days,
     day_tables,
@@ -50,7 +49,6 @@ class ShutdownSystem(System):
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.shutdown.training:ShutdownPPO"}
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
     metrics: ClassVar[Mapping[str, Measure]] = SHUTDOWN_METRICS
-    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     papers: ClassVar[tuple[Path, ...]] = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:

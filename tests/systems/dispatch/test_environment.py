@@ -81,6 +81,42 @@ def test_a_rule_that_is_played_is_the_rule(error, reward):
             assert total == pytest.approx(-cost)
 
 
+@pytest.mark.parametrize("order", ["fifo", "shortest", "due_date"])
+@pytest.mark.parametrize("reward", ["tardiness", "response"])
+def test_an_agent_that_holds_jobs_until_a_processor_is_free_is_the_shared_queue(order, reward):
+    env = DispatchEnv(reward=reward, hold=True, order=order, batch_jobs=120, factors=(1.0, 1.0), cpus=2)
+    machines = Machines(np.ones(2), np.full(2, 2))
+    for seed in range(3):
+        jobs = make_jobs(np.random.default_rng(seed), 120, 400, 0.0)
+        seen, _ = env.reset(seed=0, options={"jobs": jobs})
+        total, over, held = 0.0, False, 0
+        while not over:
+            rows = seen.reshape(-1, FEATURES)
+            # The third of the features counts the jobs of a machine with two processors: log(1 + 2) is 1.1.
+            free = np.flatnonzero(rows[:2, 2] < 1)
+            held = max(held, round(np.expm1(rows[2, 2])))
+            seen, reward_of_step, over, _, _ = env.step(int(free[0]) if len(free) else 2)
+            total += reward_of_step
+        outcome = env.brokers.outcome()
+        expected = dispatch(jobs, machines, rule="shared_queue", order=order, rng=np.random.default_rng(0))
+        np.testing.assert_array_equal(outcome.start, expected.start)
+        np.testing.assert_array_equal(outcome.machine, expected.machine)
+        assert held > 3
+        due = jobs.deadline if reward == "tardiness" else jobs.submit
+        assert total == pytest.approx(-np.maximum(0, outcome.finish - due).mean() / jobs.length.mean())
+
+
+def test_no_job_is_held_while_none_runs():
+    env = DispatchEnv(hold=True, batch_jobs=30, factors=(1.0, 0.5), cpus=1)
+    env.reset(seed=3)
+    over = False
+    while not over:
+        _, _, over, _, _ = env.step(2)
+    outcome = env.brokers.outcome()
+    assert (np.sort(outcome.start)[1:] == np.sort(outcome.finish)[:-1]).sum() > 20
+    assert set(outcome.machine.tolist()) <= {0, 1}
+
+
 def test_episodes_come_from_the_first_part_of_a_log():
     env = DispatchEnv(trace="quickstart", split=0.1, batches=2, batch_jobs=30, factors=FACTORS)
     env.reset(seed=3)

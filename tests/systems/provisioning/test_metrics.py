@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, RENAMED_METRICS, _change, compare
+from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, _change, compare
 
 
 def test_a_submission_beside_best_effort() -> None:
@@ -52,7 +52,5 @@ def test_without_a_plan_or_a_queue_comparisons_are_undefined() -> None:
     assert math.isnan(_change(math.inf, 2.0))
 
 
-def test_old_names_lead_to_metrics_of_today() -> None:
-    assert {renamed.name for renamed in RENAMED_METRICS.values()} <= set(PROVISIONING_METRICS)
-    assert not set(RENAMED_METRICS) & set(PROVISIONING_METRICS)
+def test_metrics_name_their_source() -> None:
     assert all(metric.source for metric in PROVISIONING_METRICS.values())

@@ -9,7 +9,6 @@ import pytest
 
 from gridtune.core.usage import NodePower
 from gridtune.systems.shutdown.metrics import (
-    RENAMED_METRICS,
     SHUTDOWN_METRICS,
     combine_days,
     day_tables,
@@ -101,8 +100,7 @@ def test_a_job_submitted_with_the_end_of_the_day_counts_as_submitted_only():
     assert metrics["qos_delay_all_mean"] == 0
 
 
-def test_renamed_metrics_exist():
-    assert all(renamed.name in SHUTDOWN_METRICS for renamed in RENAMED_METRICS.values())
+def test_metrics_name_their_source():
     assert all(metric.source for metric in SHUTDOWN_METRICS.values())
 
 

@@ -50,6 +50,7 @@ class _DispatchPPOParameters(PPOParameters, InstanceParameters):
     offered_load: Positive = 1.6
     order: Order = "shortest"
     reward: Literal["tardiness", "response"] = "tardiness"
+    hold: bool = False
     network: Literal["rows", "mlp", "recurrent"] = "rows"
     iterations: Count = 60
     schedule: Count = 60
@@ -73,7 +74,7 @@ class _DispatchPPOParameters(PPOParameters, InstanceParameters):
 
 
 class DispatchPPO(PPOTraining):
-    """PPO that binds each job to a machine when it comes.
+    """PPO that binds each job to a machine when it comes, or may hold it.
 
     It is evaluated on episodes that it does not learn from: of drawn jobs other ones, of a log the last jobs
     of the part that it learns on.
@@ -117,7 +118,7 @@ class DispatchPPO(PPOTraining):
 
         p = parameters
         given = p.episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
-        return partial(DispatchVectorEnv, log=learned, reward=p.reward, copy=False, **given)
+        return partial(DispatchVectorEnv, log=learned, reward=p.reward, hold=p.hold, copy=False, **given)
 
     def scores(
         self,
@@ -142,8 +143,8 @@ class DispatchPPO(PPOTraining):
         return metrics
 
     def policy_notes(self, parameters: _DispatchPPOParameters) -> Mapping[str, Any]:
-        """Return the order of the queues, and how much a job counts for the learned speeds."""
-        return {BROKER: {"order": parameters.order, "forget": parameters.forget}}
+        """Return the order of the queues, how much a job counts for its machine, and if jobs are held."""
+        return {BROKER: {name: getattr(parameters, name) for name in ("order", "forget", "hold")}}
 
 
 def _held_out(p: DispatchParameters, log: Workload | None) -> tuple[list[DispatchJobs], Machines]:
@@ -157,12 +158,19 @@ def _held_out(p: DispatchParameters, log: Workload | None) -> tuple[list[Dispatc
     return episodes, p.make_machines(episodes[0], np.random.default_rng(0))
 
 
-#: The note of a checkpoint with the order of the queues, and how much a job counts for the learned speeds.
+#: The note of a checkpoint with the order of the queues, how much a job counts for the learned speeds, and
+#: whether jobs can be held.
 BROKER = "broker"
 
 
 def _play(
-    network: ActorCritic, episodes: Sequence[DispatchJobs], machines: Machines, *, order: str, forget: float
+    network: ActorCritic,
+    episodes: Sequence[DispatchJobs],
+    machines: Machines,
+    *,
+    order: str,
+    forget: float,
+    hold: bool = False,
 ) -> list[DispatchReplay]:
     """Play episodes of as many jobs each, all of them side by side.
 
@@ -174,8 +182,8 @@ def _play(
         Their jobs.
     machines
         They neither change nor fail.
-    order, forget
-        See `gridtune.systems.dispatch.simulator.replay.dispatch`.
+    order, forget, hold
+        See `gridtune.systems.dispatch.environment.BrokerBatch`.
     """
     import torch  # noqa: PLC0415
 
@@ -183,15 +191,14 @@ def _play(
     from gridtune.training.acting import best_actions  # noqa: PLC0415 (torch)
 
     count = len(episodes)
-    brokers = BrokerBatch(episodes[0], machines, order=ORDERS[order], count=count, forget=forget)
+    brokers = BrokerBatch(episodes[0], machines, order=ORDERS[order], count=count, forget=forget, hold=hold)
     for index, jobs in enumerate(episodes):
         brokers.begin(index, jobs)
     begins = np.ones(count, np.bool_)
     brokers.step(np.zeros(count, np.int64), begins)
     state = network.initial_state(count)
-    # There is one decision for each job, so all episodes end with the same step.
     for step in itertools.count():
-        if brokers.observed.over[0]:
+        if brokers.observed.over.all():
             break
         seen = torch.from_numpy(brokers.observed.features)[None]
         with torch.no_grad():
@@ -214,5 +221,7 @@ def play_file(file: Path, jobs: DispatchJobs, machines: Machines) -> DispatchRep
     settings: dict[str, Any] | None = read_checkpoint(file)["notes"].get(BROKER)
     if settings is None:
         raise PolicyError("is not a policy of the dispatch system", path=file)
-    (outcome,) = _play(load_policy(file).resized(len(machines)), [jobs], machines, **settings)
+    (outcome,) = _play(
+        load_policy(file).resized(len(machines) + settings.get("hold", False)), [jobs], machines, **settings
+    )
     return outcome

@@ -26,13 +26,13 @@ NOBODY = -1
 #: `changed`: changes made; `deciding`: the job that waits for a decision, or NOBODY; `restarts`: jobs
 #: restarted after a failure; `moves`: moves of jobs to other machines' queues; `lookahead`: k of the apparent
 #: tardiness cost, by which the next job is taken, 0 to take the first of the queue; `shared`: whether
-#: machines pull from the shared queue.
+#: machines pull from the shared queue; `offering`: whether its jobs are decided on again, if they do not.
 STATE = np.dtype(
     [
         *((name, "i8") for name in ("jobs", "machines", "slots", "changes", "now", "arrived", "finished")),
         *((name, "i8") for name in ("changed", "deciding", "restarts", "moves")),
         ("lookahead", "f8"),
-        ("shared", "?"),
+        *((name, "?") for name in ("shared", "offering")),
     ],
     align=True,
 )
@@ -132,7 +132,9 @@ def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float
     queued, empty = np.zeros((2, m + 1), np.int64), np.full((2, m + 1), -1, np.int64)
     first_slot = np.concatenate([[0], np.cumsum(machines.cpus)]).astype(np.int64)
     slots = int(first_slot[-1])
-    state = np.array((n, m, slots, len(changes.time), 0, 0, 0, 0, NOBODY, 0, 0, lookahead, shared), STATE)
+    state = np.array(
+        (n, m, slots, len(changes.time), 0, 0, 0, 0, NOBODY, 0, 0, lookahead, shared, False), STATE
+    )
     columns: tuple[Any, ...] = (
         *(np.array(column, np.int64) for column in (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)),
         np.array(machines.factor, np.float64),
@@ -222,13 +224,18 @@ def _urgency(site, job, machine, mean):
 
 @kernel()
 def advance(site):
-    """Advance to the next arrival; return the job's number, or NOBODY once every job has ended.
+    """Advance to the next decision; return the job's number, or NOBODY once every job has ended.
 
     Within one second jobs end first (the lower number first), then machines change, then queues move up, then
-    jobs arrive. Each arrival is decided on before the next one is seen.
+    jobs that are held are decided on until one is held again, then jobs arrive. Each arrival is decided on
+    before the next one is seen.
     """
     state = site.state
     while state.deciding == NOBODY and state.finished < state.jobs:
+        if state.offering and site.head[state.machines] != NOBODY:
+            state.deciding = site.head[state.machines]
+            take_out(site, state.deciding)
+            break
         slot, ending = _next_end(site)
         changing = site.change_time[state.changed] if state.changed < state.changes else NEVER
         coming = site.submit[state.arrived] if state.arrived < state.jobs else NEVER
@@ -250,8 +257,10 @@ def advance(site):
         if moved and state.shared:
             _pull(site)
         elif moved:
+            state.offering = True
             for machine in range(state.machines):
                 _start_waiting(site, machine)
+            continue
         if coming == state.now:
             state.deciding = state.arrived
             state.arrived += 1
@@ -383,9 +392,9 @@ def take_out(site, job):
 def place(site, job, machine, follower):
     """Send a job that is in no queue to a machine, before a waiting job or (NOBODY) at the queue's end.
 
-    Where machines pull, all jobs go to the shared queue; its number is the number of machines. A job starts
-    at once if it stands first and a processor is free. A job that comes is decided by this; one
-    that was taken out counts as moved if it goes to another machine.
+    Where machines pull, all jobs go to the shared queue; its number is the number of machines. Elsewhere a
+    job that goes there is held. A job starts at once if it stands first and a processor is free. A job that
+    comes is decided by this; one that was taken out counts as moved if it goes to another machine.
     """
     if site.state.deciding == job:
         site.state.deciding = NOBODY
@@ -395,5 +404,7 @@ def place(site, job, machine, follower):
     _enqueue(site, job, machine, follower)
     if site.state.shared:
         _pull(site)
-    else:
+    elif machine < site.state.machines:
         _start_waiting(site, machine)
+    else:
+        site.state.offering = False
