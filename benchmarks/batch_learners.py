@@ -73,14 +73,16 @@ def by_layers(parts: list[np.ndarray], log: gt.Workload) -> gt.Schedule:
     return play(log, choose, **{name: OPTIONS[name] for name in names})
 
 
-def by_file(place: Path, log: gt.Workload) -> gt.Schedule:
+def by_file(place: Path, log: gt.Workload, extended: bool) -> gt.Schedule:
     """Replay a log by a learned policy."""
     if place.suffix != ".npz":
         return by_checkpoint(find_policy(place), log)
     with np.load(place) as stored:
         kind = str(stored["kind"])
         if kind != "layers":
-            return Player(kind, log, stored["network"]).schedule(stored["weights"])
+            player = Player(kind, log, stored["network"])
+            player.extended = extended
+            return player.schedule(stored["weights"])
         parts = [stored[name] for name in sorted(n for n in stored.files if n.startswith("arr_"))]
     return by_layers(parts, log)
 
@@ -88,13 +90,15 @@ def by_file(place: Path, log: gt.Workload) -> gt.Schedule:
 class Learned(Comparison):
     """Policies, rules and rollouts on one log."""
 
-    def __init__(self, label: str, log: gt.Workload, places: list[Path]) -> None:
+    def __init__(self, label: str, log: gt.Workload, places: list[Path], extended: bool) -> None:
         self.label, self.jobs = label, len(log)
         self.learned = [place.name.removesuffix(".npz") for place in places] + [CLAIRVOYANT]
         others = {**RULES, **{name: ROLLOUTS[name] for name in ("index", "wait")}}
         others[CLAIRVOYANT] = {**ROLLOUTS["index"], "walltime": "exact"}
         schedules = {name: gt.simulate(log, **options) for name, options in others.items()}
-        schedules |= dict(zip(self.learned, (by_file(place, log) for place in places), strict=False))
+        schedules |= dict(
+            zip(self.learned, (by_file(place, log, extended) for place in places), strict=False)
+        )
         drawn = resampled_blocks(len(block_sums(schedules["fcfs"])))
         self.value, self.resampled, self.longest = {}, {}, {}
         for name, schedule in schedules.items():
@@ -107,11 +111,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("logs", nargs="+", help="files or catalogued traces, with a part: kth-sp2:2/2")
     parser.add_argument("--policy", nargs="+", type=Path, default=[], help="learned policies")
+    parser.add_argument("--extend", action="store_true", help="extend the guard of networks by the backlog")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for text in options.logs:
         label, log = log_of(text)
-        one = Learned(label, log, options.policy)
+        one = Learned(label, log, options.policy, options.extend)
         best = one.best(3)
         rows = []
         for name in [*one.learned, "index", "wait", best, *(n for n in RULES if n != best)]:

@@ -82,8 +82,11 @@ def _scores(machine, target, mask, weights, scores):
 
 
 @kernel()
-def play_network(machines, weights, guard, scores):
-    """Play a window: the oldest job first once it has waited beyond the guard, else the one of best score."""
+def play_network(machines, weights, guard, extended, scores):
+    """Play a window: the oldest job first once it has waited beyond the guard, else the one of best score.
+
+    An extended guard is at least the time that the machine needs for all requests, waiting and running.
+    """
     machine = _machine_at(machines, 0)
     target, mask = machines.observed[0], machines.mask[0]
     decisions = 0
@@ -91,8 +94,11 @@ def play_network(machines, weights, guard, scores):
     while _next_decision(machine):
         decisions += 1
         state, waiting, best = machine.state, machine.queue.waiting, 0
-        if state.now - machine.log.submit[waiting[0]] <= guard:
-            _scores(machine, target, mask, weights, scores)
+        _scores(machine, target, mask, weights, scores)
+        limit = float(guard)
+        if extended:
+            limit = max(limit, DAY * (target[3] / (1.0 - target[3]) + target[4] / (1.0 - target[4])))
+        if state.now - machine.log.submit[waiting[0]] <= limit:
             for slot in range(1, state.shown):
                 if scores[slot] > scores[best]:
                     best = slot
@@ -374,7 +380,7 @@ class Player:
     """A log, replayed again and again under weights."""
 
     def __init__(self, kind: str, log: gt.Workload, network: np.ndarray = _NONE) -> None:
-        self.kind, self.log, self.network = kind, log, network
+        self.kind, self.log, self.network, self.extended = kind, log, network, False
         # A rollout chooses among all that wait, and backfills in the order that it has planned.
         slots = 128 if kind == "network" else len(log)
         self.env = BatchVectorEnv(
@@ -392,7 +398,7 @@ class Player:
         """Replay the log, and count the decisions."""
         machines = self.env._machines
         if self.kind == "network":
-            self.decisions = int(play_network(machines, weights, guard, self.room[0]))
+            self.decisions = int(play_network(machines, weights, guard, self.extended, self.room[0]))
         else:
             scratch = self.room, self.hourly, self.network
             self.decisions = int(play_rollout(machines, *self.window, weights, guard, *scratch))
@@ -517,8 +523,8 @@ def main() -> None:
             costs = [one.cost(search.mean) for one in held_out]
             held = float(np.mean(costs) - np.mean(first))
             curve.append((generation, decisions, mine, held))
-            line = f"{generation}: {decisions:,} decisions, {seconds:.0f} s, ln J to the first policy {mine:+.3f}"
-            line += f", held out {held:+.3f} ({math.exp(costs[1]):,.0f} at the log's load)"
+            line = f"{generation}: {decisions:,} decisions, {seconds:.0f} s, ln J to the first policy "
+            line += f"{mine:+.3f}, held out {held:+.3f} ({math.exp(costs[1]):,.0f} at the log's load)"
             print(f"{line}, step {search.sigma:.3f}", flush=True)
             if held < best:
                 best = held
@@ -526,7 +532,7 @@ def main() -> None:
                 np.savez(options.out, kind=options.kind, **found)
         if last:
             break
-        drawn = [versions[i] for versions in learned for i in rng.permutation(VERSIONS)[: options.draws]]
+        drawn = [some[i] for some in learned for i in rng.permutation(VERSIONS)[: options.draws]]
         costs = []
         for weights in search.ask():
             costs.append(np.mean([one.cost(weights) - base[one] for one in drawn]))

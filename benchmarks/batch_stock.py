@@ -65,7 +65,6 @@ def by_sb3(log: str, seconds: float, seed: int) -> tuple[list[np.ndarray], int]:
 
 def by_rllib(log: str, seconds: float, seed: int) -> tuple[list[np.ndarray], int]:
     """Train RLlib's PPO with action masks; return the layers of its policy, and the number of decisions."""
-
     jobs = learned_jobs(log)
 
     def masked(_: Mapping[str, Any]) -> gym.Env[Any, Any]:

@@ -123,14 +123,11 @@ def _delay_costs(costs: Mapping[str, tuple[AnyArray, ...]], schedule: Schedule) 
     out: a job shorter than it counts less than 1 if it does not wait.
     """
     jobs = JobColumns.trimmed(schedule)
-    weights, offsets = [], []
-    for name in _DELAYS:
-        weight, offset, _, part = costs[name]
-        scale = max(float(METRICS.find(name).function(jobs)), 1e-9) * part.mean()
-        weights.append(weight / (len(_DELAYS) * scale))
-        offsets.append(weights[-1] * offset)
+    value = {name: max(float(METRICS.find(name).function(jobs)), 1e-9) for name in _DELAYS}
+    weights = [costs[name][0] / (len(value) * value[name] * costs[name][3].mean()) for name in value]
     weight = np.sum(weights, 0)
-    return weight, np.sum(offsets, 0) / weight, 0 * weight, 1 + 0 * weight
+    offset = sum(one * costs[name][1] for one, name in zip(weights, value, strict=True)) / weight
+    return weight, offset, 0 * weight, 1 + 0 * weight
 
 
 class BatchVectorEnv(CompiledVectorEnv):
@@ -227,8 +224,8 @@ class BatchVectorEnv(CompiledVectorEnv):
         self.workload, self.jobs, self.flat = trace, min(warm + jobs, len(trace)), flat
         self.actions = candidates + (mode == "backfill")
         self._stepwise, self._relative, self._kill = reward in (*STEPWISE, DELAY), relative, kill
-        self._metric = None if self._stepwise else METRICS.find(reward)
-        if warm > 0 and self._metric is not None:
+        self._metric = METRICS.find("delay_index" if reward == DELAY else reward)
+        if warm > 0 and not self._stepwise:
             raise SimulationError("must be 0 with a reward that is known at the end only", field="warm")
         flags = (BY_SUBMISSION if self._order.name == "fcfs" else 0) | (PREDICT if predict else 0)
         if mode == "backfill":
@@ -333,13 +330,11 @@ class BatchVectorEnv(CompiledVectorEnv):
         return static_ranks(self._order, submit, columns.walltime[rows], columns.processors[rows], facts)
 
     def _value(self, index: int) -> float:
-        assert self._metric is not None
         return float(self._metric.function(JobColumns.trimmed(self.schedule(index))))
 
     def _final_reward(self, index: int) -> float:
         """Return the reward of an episode by a metric that is known at its end only; 0 if it is undefined."""
         base = self._base[index] if self._relative else 0.0
-        assert self._metric is not None
         sign = 1.0 if self._metric.direction == "max" else -1.0
         gain = sign * (self._value(index) - base) / (abs(base) or 1.0)
         return gain if np.isfinite(gain) else 0.0

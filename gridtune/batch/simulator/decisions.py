@@ -443,11 +443,10 @@ def _warm_up(machine):
     """Play in the environment's own order up to the first decision with all `warm` jobs submitted."""
     state, window = machine.state, machine.queue
     while _next_decision(machine) and state.arrived < window.settings.warm:
-        best, least = 0, window.settings.jobs
-        for slot in range(state.shown):
-            place = window.rank[window.waiting[window.shown[slot]]]
-            if place < least and not window.settings.flags & BY_SUBMISSION:
-                best, least = slot, place
+        best = 0
+        for slot in range(1, 0 if window.settings.flags & BY_SUBMISSION else state.shown):
+            job, other = window.waiting[window.shown[slot]], window.waiting[window.shown[best]]
+            best = slot if window.rank[job] < window.rank[other] else best
         _choose(machine, best)
 
 
@@ -551,12 +550,11 @@ def _show_prediction(machine, place, target):
     columns, past = machine.queue.columns, machine.queue.past
     job = machine.queue.waiting[place]
     user, walltime = columns.user[job], columns.walltime[job]
-    count, total, early = 0, 0, 0
+    count, total, early = 0, 0.0, 0
     for run in (past[2 * user], past[2 * user + 1]):
-        if run >= 0:
-            count += 1
-            total += run
-            early += min(run, walltime) < EARLY * walltime
+        count += run >= 0
+        total += max(run, 0)
+        early += run >= 0 and min(run, walltime) < EARLY * walltime
     mean = min(float(walltime), total / count) if count > 0 else float(walltime)
     target[0] = min(np.log1p(mean) / np.log1p(LONGEST), 1.0)
     target[1] = (mean + 1.0) / (walltime + 1.0)
