@@ -326,10 +326,8 @@ class RequestCheck:
                 f"job {request.number}: --spread-job since 25.05 on nodes of several weights is not modelled",
                 hint="leave such jobs out, or spread=False",
             )
-        with_others = (
-            request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
-        )
-        if request.component_of and with_others:
+        others = request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
+        if request.component_of and others:
             raise WorkloadError(
                 f"job {request.number}: components of heterogeneous jobs are not modelled with arrays, "
                 "--time-min, --deadline or preemption",
@@ -417,9 +415,7 @@ class RequestCheck:
                 return False
         key = partition.name, request.exclude
         if key not in self._kinds:
-            kinds = (
-                (node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition, request.exclude)
-            )
+            kinds = ((node, len(nodes)) for node, nodes in kinds_in(self.cluster, partition, request.exclude))
             self._kinds[key] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
         nodes, cpus, most = 0, 0, request.most_nodes or len(partition.nodes)
         for node, count in self._kinds[key]:
@@ -494,7 +490,9 @@ def _asked(options: str, submit: int, cluster: SlurmCluster, counts: Counter[str
     return asked
 
 
-def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request], IntArray, dict[str, int]]:
+def requests_of(
+    workload: Workload, cluster: SlurmCluster
+) -> tuple[list[Request], IntArray, dict[str, int], dict[str, int]]:
     """Make requests of a log's jobs, with the processors and nodes allocated or, unknown, requested.
 
     Returns
@@ -503,8 +501,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
         Those that the cluster could hold.
     rows : shape (requests,)
         Their rows in the log.
-    left_out
-        Numbers of jobs that were left out or taken as something else, by the reason.
+    left_out, changed
+        Numbers of jobs that were left out, and of others that are taken as something else, by the reason.
     """
     columns = {name: workload.column(name).tolist() for name in _COLUMNS}
     names = {name: workload.names.get(name, {}) for name in _NAMES}
@@ -512,7 +510,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
     types = {"", *(kind for node in cluster.nodes for kind in node.gpus)}
     requests: list[Request] = []
     rows: list[int] = []
-    counts: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    changed: Counter[str] = Counter()
     # Of a core that runs one task all threads are allocated.
     threads = max((node.threads for node in cluster.nodes if node.one_task), default=1)
     for row in range(len(workload)):
@@ -525,13 +524,13 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
         nodes = max(1, job["allocated_nodes"] if job["allocated_nodes"] > 0 else job["requested_nodes"])
         partitions = tuple(name for name in text["partition"].split(",") if name in cluster.partitions)
         if job["run_time"] < 0 or cpus < 1:
-            counts["never ran, or without processors"] += 1
+            left_out["never ran, or without processors"] += 1
             continue
         gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
         each = threads if cpus % threads == 0 else 1
         tasks = cpus // each
         if not partitions:
-            counts[f"without a partition of the cluster: taken as {default}"] += 1
+            changed[f"without a partition of the cluster: taken as {default}"] += 1
         request = Request(
             max(0, job["job_id"]),
             job["submit_time"],
@@ -557,14 +556,14 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             exclusive=job["requested_gpus"] == 0 < job["allocated_gpus"],
         )
         if text["options"]:
-            request = replace(request, **_asked(text["options"], request.submit, cluster, counts))
+            request = replace(request, **_asked(text["options"], request.submit, cluster, changed))
         if nodes > 1 and re.search(r"[\[*]", text["features"]):
-            counts["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
+            changed["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
         if gpus and text["gpu_type"] not in types:
-            counts[f"with GPUs of a type that no node has, taken as any: {text['gpu_type']}"] += 1
+            changed[f"with GPUs of a type that no node has, taken as any: {text['gpu_type']}"] += 1
         if not check.can_run(request):
-            counts[check.reason_of(request)] += 1
+            left_out[check.reason_of(request)] += 1
             continue
         requests.append(request)
         rows.append(row)
-    return requests, np.array(rows, dtype=np.int64), dict(counts)
+    return requests, np.array(rows, dtype=np.int64), dict(left_out), dict(changed)

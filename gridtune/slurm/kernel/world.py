@@ -38,6 +38,7 @@ from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.slurm.versions import (
     COUNTED_TASKS,
+    FIRST_NODE,
     FRESH_WEIGHTS,
     NEEDED_NODES,
     OTHER_SPREAD,
@@ -242,9 +243,7 @@ def _named_nodes(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits
     return {
         "listed": _column(places[request.node_list] for request in requests),
         "barred": _column(places[request.exclude] for request in requests),
-        "covered": _column(
-            0 < len(request.node_list) >= _asked_nodes(cluster, request) for request in requests
-        ),
+        "covered": _column(0 < len(one.node_list) >= _asked_nodes(cluster, one) for one in requests),
         "named": bits.rows(lists),
     }
 
@@ -514,9 +513,7 @@ def _records(
                 has_gpus = (members for node, members in suiting if request.has_gpus(node))
                 able.append(bits.of(n for members in has_gpus for n in members))
             by_switch = len(cluster.leaves) > 0 and not cluster.least_loaded
-            by_switch = by_switch and all(
-                not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
-            )
+            by_switch = by_switch and all(not node.gpus and (leaf[own] >= 0).all() for node, own in suiting)
             one_of = (node for node, _ in suiting)
             counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
@@ -612,6 +609,9 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
 
 def _most_parts(request: Request, nodes: int, release: int) -> int:
     """Return on how many nodes a job can be at most."""
-    most = request.most_nodes or max(request.tasks, request.least_nodes)
-    most = min(nodes, request.wanted_nodes if request.tasks_per_node else most)
-    return nodes if most > 1 and request.spread and release >= OTHER_SPREAD else most
+    # sbatch asks for no more nodes than tasks.
+    tasks = max(request.tasks, request.least_nodes)
+    most = min(nodes, request.wanted_nodes if request.tasks_per_node else request.most_nodes or tasks, tasks)
+    # Turns may take a node of each weight, whatever the most.
+    turns = request.spread and release >= OTHER_SPREAD and (most > 1 or release < FIRST_NODE)
+    return nodes if turns else most
