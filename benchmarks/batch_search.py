@@ -98,7 +98,11 @@ def play_network(machines, weights, guard, extended, scores):
         limit = float(guard)
         if extended:
             limit = max(limit, DAY * (target[3] / (1.0 - target[3]) + target[4] / (1.0 - target[4])))
-        if state.now - machine.log.submit[waiting[0]] <= limit:
+        for place in range(state.waiting):
+            if state.now - machine.log.submit[waiting[place]] <= limit:
+                break
+            machine.queue.rank[waiting[place]] = waiting[place] - machine.jobs  # backfilled first, too
+        if machine.queue.rank[waiting[0]] >= 0:
             for slot in range(1, state.shown):
                 if scores[slot] > scores[best]:
                     best = slot
@@ -387,6 +391,7 @@ class Player:
             1, log, jobs=len(log), candidates=slots, predict=True, order="sjf", copy=False
         )
         self.env.begin(np.ones(1, np.bool_), np.zeros(1, np.int64))
+        self.ranks = self.env._column(0, 1).copy()
         self.width = row_width(self.env._machines.settings.flags)
         jobs, running = len(log), self.env._machines.settings.room
         empty = _empty_window(min(WINDOW, jobs), running)
@@ -397,6 +402,7 @@ class Player:
     def play(self, weights: np.ndarray, guard: int = GUARD) -> None:
         """Replay the log, and count the decisions."""
         machines = self.env._machines
+        self.env._column(0, 1)[:] = self.ranks
         if self.kind == "network":
             self.decisions = int(play_network(machines, weights, guard, self.extended, self.room[0]))
         else:
