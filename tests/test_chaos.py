@@ -104,7 +104,8 @@ TOLD = "error: Ray's process raylet has ended\n  hint: nothing is lost, and the 
         ("worker", 1, "39 done, 1 lost", True, True),
         ("driver", -9, "", False, True),
         ("driver (TERM)", 130, "interrupted", False, True),
-        ("driver (TERM)", -15, "", False, False),
+        ("driver (TERM)", -15, "", False, True),
+        ("driver (TERM)", -15, "reading traces", False, False),
         ("child", -9, "", False, False),
     ],
 )

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import yaml
 from benchmarks.chaos.outcome import Outcome, compare
 from benchmarks.ray_nodes import own_nodes, processes_of
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.sweep.run import run_space
 
 __all__ = ["PHASES", "PROCESSES", "SILENCE", "kill_in_phases"]
 
@@ -163,6 +165,8 @@ def _fault_of(command: _Command, kind: str) -> str | None:
     elif kind in _SIGNALS:
         # A shell shows the end by SIGINT, which Python chooses while it compiles a text, as 130, too.
         ends |= dict.fromkeys((130, -signal.SIGINT), "interrupted" in printed)
+        # Before Python has started the signal ends the process.
+        ends[-_SIGNALS[kind]] = not printed
     return None if ends.get(code) else f"exit code {code}"
 
 
@@ -216,10 +220,11 @@ def kill_in_phases(
     ]
     # Also a run that is stopped has had all of them about as often.
     rounds = [moment.sample(plan, len(plan)) for _ in range(times)]
-    ended: list[_Resumed] = []
+    ended: list[tuple[str, _Command, int, Future[str]]] = []
+    others = ProcessPoolExecutor(1)
     for number, (venue, kind, phase) in enumerate(itertools.chain(*rounds)):
-        own = folder / f"{number:04}"
-        own.mkdir()
+        own = folder / "runs" / f"{number:04}"
+        own.mkdir(parents=True)
         with _command(base, venue, own) as command:
             done = _disturb(command, phase, kind, moment)
             results, lines = command.results, command.printed.splitlines()
@@ -236,48 +241,40 @@ def kill_in_phases(
         problems = [_fault_of(command, kind), None if silence <= SILENCE else f"{silence:.0f} s of silence"]
         outcome.problems += [f"{number:04} {what}: {problem}" for problem in problems if problem]
         # The next sweep runs meanwhile.
-        ended.append(_Resumed.of(base, command, f"{number:04} {what}"))
-        for one in ended[:-1]:
-            one.judge(undisturbed, outcome)
-        del ended[:-1]
-    for one in ended:
-        one.judge(undisturbed, outcome)
-    outcome.problems += _left(folder)
+        future = others.submit(_resume, space, command.out, code == EXIT_FAILED_CELLS)
+        ended.append((f"{number:04} {what}", command, command.results, future))
+        while len(ended) > 1:
+            _judge(*ended.pop(0), undisturbed, outcome)
+    while ended:
+        _judge(*ended.pop(0), undisturbed, outcome)
+    others.shutdown()
+    outcome.problems += _left(folder / "runs")
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
-@dataclass
-class _Resumed:
-    """The same command again, without Ray."""
+def _resume(space: Path, out: Path, retry: bool) -> str:
+    """Go on with a sweep, without Ray; return what is wrong."""
+    try:
+        run_space(space, directory=out, executor="inline", retry_failed=retry)
+    except Exception as fault:
+        return f"the same sweep ended with {fault!r}"
+    return ""
 
-    command: _Command
-    what: str
-    before: int
-    process: subprocess.Popen[str]
 
-    @classmethod
-    def of(cls, base: list[str], command: _Command, what: str) -> _Resumed:
-        """Start it."""
-        again = [*base, "--executor", "inline", "--quiet", "--out", str(command.out)]
-        again += ["--retry", "all"] if command.process.returncode == EXIT_FAILED_CELLS else []
-        process = subprocess.Popen(again, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        return cls(command, what, command.results, process)
-
-    def judge(self, undisturbed: Path, outcome: Outcome) -> None:
-        """Wait for its end, and compare what it has left behind."""
-        _, errors = self.process.communicate()
-        if self.process.returncode:
-            outcome.problems.append(
-                f"{self.what}: the same command ended with {self.process.returncode}: {errors[-500:]}"
-            )
-            return
-        sweeps = outcome.sweeps
-        compare(outcome, undisturbed, [self.command.out], 1)
-        outcome.sweeps += sweeps
-        if self.command.results < self.before:
-            outcome.lost += self.before - self.command.results
-            outcome.problems.append(f"{self.what}: results are gone from the journal")
+def _judge(
+    what: str, command: _Command, before: int, resumed: Future[str], undisturbed: Path, outcome: Outcome
+) -> None:
+    """Compare what a sweep that was gone on with has left behind."""
+    if fault := resumed.result():
+        outcome.problems.append(f"{what}: {fault}")
+        return
+    sweeps = outcome.sweeps
+    compare(outcome, undisturbed, [command.out], 1)
+    outcome.sweeps += sweeps
+    if command.results < before:
+        outcome.lost += before - command.results
+        outcome.problems.append(f"{what}: results are gone from the journal")
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
 from gridtune.slurm.limits import limits_on
 from gridtune.slurm.outages import PlacedReader
-from gridtune.slurm.versions import OTHER_SPREAD, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import FIRST_NODE, NEEDED_NODES, OTHER_SPREAD, SHOWN_CPUS, release_of
 from gridtune.types import IntArray
 from gridtune.workload.slurm import host_list
 from gridtune.workload.workload import Workload
@@ -251,6 +251,19 @@ class Request:
         """Return how many of them whole tasks can use, where memory is per processor or by later releases."""
         room, each = self.room_on(node), self.cpus_per_task
         return room - room % each if per_cpu or (release >= SHOWN_CPUS and not self.gpus) else room
+
+    def asked_nodes(self, release: int) -> int:
+        """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
+        return self.least_nodes if release >= NEEDED_NODES else self.nodes
+
+    def most_parts(self, nodes: int, release: int) -> int:
+        """Return on how many of a cluster's nodes it can be at most."""
+        # sbatch asks for no more nodes than tasks.
+        tasks = max(self.tasks, self.least_nodes)
+        most = min(nodes, self.wanted_nodes if self.tasks_per_node else self.most_nodes or tasks, tasks)
+        # Turns may take a node of each weight, whatever the most.
+        turns = self.spread and release >= OTHER_SPREAD and (most > 1 or release < FIRST_NODE)
+        return nodes if turns else most
 
     def charged_on(self, node: Node) -> int:
         """Return for how many processors a node must have memory: those of its cores, or those used."""

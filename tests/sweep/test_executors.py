@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneWarning, SweepError
-from gridtune.sweep.execution import executors
+from gridtune.sweep.execution import children, executors
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.children import ChildWorkers
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
@@ -128,11 +128,12 @@ def test_a_sweep_whose_process_died_goes_on_in_a_child(
     assert not (tmp_path / ".inline").exists()
 
 
-@pytest.mark.parametrize("deaths", [1, 99])
+@pytest.mark.parametrize("deaths", [1, 99, 100])
 def test_a_server_of_forks_that_is_killed_is_replaced(
     deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect, count = forkserver.connect_to_new_process, itertools.count(1)
+    monkeypatch.setattr(children, "_PAUSE_SECONDS", 0.0)
 
     def connected(*arguments: Any) -> Any:
         if next(count) <= deaths:
@@ -140,7 +141,7 @@ def test_a_server_of_forks_that_is_killed_is_replaced(
         return connect(*arguments)
 
     monkeypatch.setattr(forkserver, "connect_to_new_process", connected)
-    if deaths == 1:
+    if deaths < 100:
         assert ChildWorkers.result_of(os.getppid, folder=tmp_path) > 0
     else:
         with pytest.raises(SweepError, match="no process for the cells could be started"):

@@ -38,10 +38,7 @@ from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.slurm.versions import (
     COUNTED_TASKS,
-    FIRST_NODE,
     FRESH_WEIGHTS,
-    NEEDED_NODES,
-    OTHER_SPREAD,
     SHOWN_CPUS,
     TASKS_PER_NODE,
     release_of,
@@ -97,7 +94,8 @@ def new_world(
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
     records = _records(cluster, requests, pairs, bits, leaf)
-    most = [_most_parts(request, count, release_of(cluster.version)) for request in requests]
+    release = release_of(cluster.version)
+    most = [request.most_parts(count, release) for request in requests]
     sizes = {
         "nodes": count,
         "words": bits.words,
@@ -138,13 +136,12 @@ def new_world(
         ),
         jobs=JobColumns(
             **of_job,
-            nodes=_column(_asked_nodes(cluster, request) for request in requests),
+            nodes=_column(request.asked_nodes(release) for request in requests),
+            covered=_column(0 < len(one.node_list) >= one.asked_nodes(release) for one in requests),
             # Later releases show a job the processors of its tasks alone, if it asks for no GPUs.
             shown=_column(
-                request.cpus_per_node
-                if release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
-                else NEVER
-                for request in requests
+                one.cpus_per_node if release >= SHOWN_CPUS and one.tasks_per_node and not one.gpus else NEVER
+                for one in requests
             ),
             run=_column(max(1, request.run_time) for request in requests),
             requeue=_column(
@@ -243,7 +240,6 @@ def _named_nodes(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits
     return {
         "listed": _column(places[request.node_list] for request in requests),
         "barred": _column(places[request.exclude] for request in requests),
-        "covered": _column(0 < len(one.node_list) >= _asked_nodes(cluster, one) for one in requests),
         "named": bits.rows(lists),
     }
 
@@ -574,7 +570,7 @@ def _fixed_priority(
     if not rules.multifactor:
         return 0.0
     qos = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
-    nodes = _asked_nodes(cluster, request)
+    nodes = request.asked_nodes(release_of(cluster.version))
     amounts: dict[str, float] = {
         "cpu": request.cpus,
         "mem": max(request.memory, 0) * nodes or request.cpus * request.memory_per_cpu_in(partition),
@@ -591,11 +587,6 @@ def _fixed_priority(
     )
 
 
-def _asked_nodes(cluster: SlurmCluster, request: Request) -> int:
-    """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
-    return request.least_nodes if release_of(cluster.version) >= NEEDED_NODES else request.nodes
-
-
 def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
     """Return what a partition has of each resource that `PriorityWeightTRES` weighs."""
     nodes = [cluster.nodes[number] for number in partition.nodes]
@@ -605,13 +596,3 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
         "node": len(nodes),
         "gres/gpu": sum(sum(node.gpus.values()) for node in nodes),
     }
-
-
-def _most_parts(request: Request, nodes: int, release: int) -> int:
-    """Return on how many nodes a job can be at most."""
-    # sbatch asks for no more nodes than tasks.
-    tasks = max(request.tasks, request.least_nodes)
-    most = min(nodes, request.wanted_nodes if request.tasks_per_node else request.most_nodes or tasks, tasks)
-    # Turns may take a node of each weight, whatever the most.
-    turns = request.spread and release >= OTHER_SPREAD and (most > 1 or release < FIRST_NODE)
-    return nodes if turns else most

@@ -32,8 +32,6 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "RAY_agent_register_timeout_ms": "3600000",
     # The first driver would wait for workers, for ever if one is killed before it has registered.
     "RAY_prestart_worker_first_driver": "0",
-    # Ray ends a process that cannot reach the head for so long.
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "40",
     # The raylet prints to standard output about dying workers, past every log level; results say it better.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -48,6 +46,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
 #: Seconds until Ray replaces a worker that has not registered, at least; and times that importing Ray takes,
 #: which tells a slow machine, for each worker that a processor starts.
 _REGISTER_SECONDS, _REGISTER_IMPORTS = 40, 5
+#: Seconds after which Ray ends a process that cannot reach the head of a running cluster, or of its own.
+_HEAD_SECONDS = ("40", "15")
 #: How addresses of Ray Client begin.
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
@@ -300,7 +300,8 @@ class RaySession:
     def _live(self) -> None:
         try:
             with contextlib.ExitStack() as set_here:
-                set_here.enter_context(environment(RAY_ENVIRONMENT))
+                patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": _HEAD_SECONDS[self._address is None]}
+                set_here.enter_context(environment(RAY_ENVIRONMENT | patience))
                 # Some of it is read when Ray is imported.
                 began = time.monotonic()
                 import ray  # noqa: PLC0415
