@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.coverage import cells, sweeps
 from benchmarks.measure import arguments, print_table
 from gridtune.report.facts import SweepFacts
-from gridtune.report.rankings.cells import read_cells
-from gridtune.report.rankings.ranking import SEED, RankingHead, Row, rank
+from gridtune.report.rankings.cells import SEED, read_cells
+from gridtune.report.rankings.ranking import RankingHead, Row, rank
 from gridtune.statistics import joint_paired_p_values, paired_difference
 from gridtune.sweep.space.schema import Replicates
 from gridtune.types import FloatArray

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from benchmarks.chaos import phases
 from benchmarks.chaos.outcome import Outcome, compare, total
 from gridtune.sweep.run import run_space
 from tests.sweep.spaces import toy_space
@@ -84,3 +87,31 @@ def test_runs_are_added_up_from_their_lines() -> None:
     assert together == expected
     assert one.good
     assert not together.good
+
+
+TOLD = "error: Ray's process raylet has ended\n  hint: nothing is lost, and the same command goes on"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "printed", "complete", "good"),
+    [
+        ("raylet", 0, "40 done", True, True),
+        ("raylet", 0, "12 done", False, False),
+        ("raylet", 2, TOLD, False, True),
+        ("raylet", 1, TOLD, False, True),
+        ("raylet", 1, "IOError: Broken pipe", False, False),
+        ("raylet", 2, f"Traceback (most recent call last):\n{TOLD}", False, False),
+        ("worker", 1, "39 done, 1 lost", True, True),
+        ("driver", -9, "", False, True),
+        ("driver (TERM)", 130, "interrupted", False, True),
+        ("driver (TERM)", -15, "", False, True),
+        ("driver (TERM)", -15, "reading traces", False, False),
+        ("child", -9, "", False, False),
+    ],
+)
+def test_the_end_of_a_command_is_judged(
+    kind: str, code: int, printed: str, complete: bool, good: bool
+) -> None:
+    results = phases._CELLS if complete else 12
+    command: Any = SimpleNamespace(process=SimpleNamespace(returncode=code), printed=printed, results=results)
+    assert (phases._fault_of(command, kind) is None) == good

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import random
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import yaml
 from benchmarks.chaos.outcome import Outcome, compare
 from benchmarks.ray_nodes import own_nodes, processes_of
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.sweep.run import run_space
 
 __all__ = ["PHASES", "PROCESSES", "SILENCE", "kill_in_phases"]
 
@@ -30,7 +33,7 @@ _HANGS = 180.0
 #: Seconds that processes may outlive their command.
 _LEAVING = 60.0
 #: Cells of a sweep, and the seconds of each.
-_CELLS, _NAP = 60, 0.1
+_CELLS, _NAP = 40, 0.1
 
 #: Parts of the commands of processes, by name; of the first two only the program's name counts.
 _COMMANDS = {
@@ -163,6 +166,8 @@ def _fault_of(command: _Command, kind: str) -> str | None:
     elif kind in _SIGNALS:
         # A shell shows the end by SIGINT, which Python chooses while it compiles a text, as 130, too.
         ends |= dict.fromkeys((130, -signal.SIGINT), "interrupted" in printed)
+        # Before Python has started the signal ends the process.
+        ends[-_SIGNALS[kind]] = not printed
     return None if ends.get(code) else f"exit code {code}"
 
 
@@ -178,7 +183,13 @@ def _left(folder: Path) -> list[str]:
 
 
 def kill_in_phases(
-    folder: Path, venues: list[str], kinds: list[str] | None, phases: list[str], times: int, seed: int
+    folder: Path,
+    venues: list[str],
+    kinds: list[str] | None,
+    phases: list[str],
+    times: int,
+    seed: int,
+    seconds: float = math.inf,
 ) -> Outcome:
     """Kill each process in each phase, so many times; return what came of it.
 
@@ -196,6 +207,8 @@ def kill_in_phases(
         For each process and phase.
     seed
         Of the moments.
+    seconds
+        After which no more are killed.
     """
     outcome, began = Outcome([seed]), time.monotonic()
     moment = random.Random(seed)
@@ -216,43 +229,65 @@ def kill_in_phases(
     ]
     # Also a run that is stopped has had all of them about as often.
     rounds = [moment.sample(plan, len(plan)) for _ in range(times)]
+    ended: list[tuple[str, _Command, int, Future[str]]] = []
+    others = ProcessPoolExecutor(1)
     for number, (venue, kind, phase) in enumerate(itertools.chain(*rounds)):
-        own = folder / f"{number:04}"
-        own.mkdir()
+        if time.monotonic() - began > seconds:
+            break
+        own = folder / "runs" / f"{number:04}"
+        own.mkdir(parents=True)
         with _command(base, venue, own) as command:
             done = _disturb(command, phase, kind, moment)
             results, lines = command.results, command.printed.splitlines()
             silence = _wait_for_end(command)
         what = f"{venue}: {kind}, {phase}"
+        code = command.process.returncode
+        state = f"at {results} results and {(lines or ['no line'])[-1][:30]!r}"
+        print(f"{number:04} {what}, {state}: {silence:.1f} s, exit code {code}", flush=True)
         if not done:
             outcome.by_itself[f"{what}: over before"] += 1
             continue
         outcome.faults[what] += 1
         outcome.waits.setdefault(what, []).append(silence)
         problems = [_fault_of(command, kind), None if silence <= SILENCE else f"{silence:.0f} s of silence"]
-        problems += _resume(base, command, undisturbed, outcome)
         told = [f"{number:04} {what}: {problem}" for problem in problems if problem]
         outcome.problems += told
-        code = command.process.returncode
-        state = f"at {results} results and {(lines or ['no line'])[-1][:30]!r}"
-        print(
-            f"{number:04} {what}, {state}: {silence:.1f} s, exit code {code}", *told, sep="\n  ", flush=True
-        )
-    outcome.problems += _left(folder)
+        print(*told, sep="\n", end="\n" * bool(told), flush=True)
+        # The next sweep runs meanwhile.
+        future = others.submit(_resume, space, command.out, code == EXIT_FAILED_CELLS)
+        ended.append((f"{number:04} {what}", command, command.results, future))
+        while len(ended) > 1:
+            _judge(*ended.pop(0), undisturbed, outcome)
+    while ended:
+        _judge(*ended.pop(0), undisturbed, outcome)
+    others.shutdown()
+    outcome.problems += _left(folder / "runs")
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
-def _resume(base: list[str], command: _Command, undisturbed: Path, outcome: Outcome) -> list[str]:
-    """Repeat the command, without Ray, and compare; return what is wrong."""
-    before = command.results
-    again = [*base, "--executor", "inline", "--quiet", "--out", str(command.out)]
-    again += ["--retry", "all"] if command.process.returncode == EXIT_FAILED_CELLS else []
-    done = subprocess.run(again, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return [f"the same command ended with {done.returncode}: {done.stderr[-500:]}"]
+def _resume(space: Path, out: Path, retry: bool) -> str:
+    """Go on with a sweep, without Ray; return what is wrong."""
+    try:
+        run_space(space, directory=out, executor="inline", retry_failed=retry)
+    except Exception as fault:
+        return f"the same sweep ended with {fault!r}"
+    return ""
+
+
+def _judge(
+    what: str, command: _Command, before: int, resumed: Future[str], undisturbed: Path, outcome: Outcome
+) -> None:
+    """Compare what a sweep that was gone on with has left behind."""
+    if fault := resumed.result():
+        outcome.problems.append(f"{what}: {fault}")
+        return
+    sweeps = outcome.sweeps
     compare(outcome, undisturbed, [command.out], 1)
-    return [] if command.results >= before else ["results are gone from the journal"]
+    outcome.sweeps += sweeps
+    if command.results < before:
+        outcome.lost += before - command.results
+        outcome.problems.append(f"{what}: results are gone from the journal")
 
 
 @contextlib.contextmanager

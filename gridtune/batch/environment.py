@@ -5,6 +5,7 @@ Metrics that are sums over jobs reward single steps, as costs that grow while a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,20 +20,21 @@ from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.metrics import METRICS, JobColumns
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.policies import QueueOrder, get_queue_order
-from gridtune.batch.replay import schedule_notes
+from gridtune.batch.replay import schedule_notes, simulate
 from gridtune.batch.simulator.decisions import (
     BACKFILL_MODE,
     BY_SUBMISSION,
     EASY,
     LONGEST,
+    PREDICT,
     PROTECT,
-    ROW,
     STATE,
     Columns,
     Machines,
     Settings,
     begin_windows,
     new_machines,
+    row_width,
     run_window,
     step_machines,
     whole_length,
@@ -108,6 +110,24 @@ def _job_costs(run: IntArray, requested: IntArray, processors: IntArray) -> dict
 
 #: The metrics that costs of jobs add up to.
 STEPWISE = tuple(_job_costs(*np.ones((3, 1), np.int64)))
+#: The reward by the three metrics of `delay_index` together, and the order that they are relative to.
+DELAY = "delay"
+_REFERENCE = "wfp3"
+_DELAYS = ("bounded_slowdown_mean", "area_weighted_response", "wait_mean")
+
+
+def _delay_costs(costs: Mapping[str, tuple[AnyArray, ...]], schedule: Schedule) -> tuple[AnyArray, ...]:
+    """Return costs whose mean is that of three metrics, each relative to its value in a schedule.
+
+    Its gradient by the waits, at that schedule, is that of ln `delay_index`. The bound of slowdowns is left
+    out: a job shorter than it counts less than 1 if it does not wait.
+    """
+    jobs = JobColumns.trimmed(schedule)
+    value = {name: max(float(METRICS.find(name).function(jobs)), 1e-9) for name in _DELAYS}
+    weights = [costs[name][0] / (len(value) * value[name] * costs[name][3].mean()) for name in value]
+    weight = np.sum(weights, 0)
+    offset = sum(one * costs[name][1] for one, name in zip(weights, value, strict=True)) / weight
+    return weight, offset, 0 * weight, 1 + 0 * weight
 
 
 class BatchVectorEnv(CompiledVectorEnv):
@@ -127,6 +147,12 @@ class BatchVectorEnv(CompiledVectorEnv):
         Size of the machine; by default that of the log.
     jobs, candidates
         Jobs of an episode; the number of waiting jobs, the oldest, that can be chosen.
+    warm
+        Jobs before these, which the environment plays in its own order: the agent takes over once they are
+        submitted. The window's metric is that of the jobs that have not started then, without the cost that
+        has arisen; it must be one of `STEPWISE` or `delay`.
+    predict
+        Candidates also show the prediction of their run time by the user's last two jobs that have ended.
     mode
         `pick`: choose the job that comes first; if it does not fit, the pass ends. `backfill`: choose the
         next job to be backfilled behind the first of the queue, or, by the last action, none.
@@ -140,7 +166,8 @@ class BatchVectorEnv(CompiledVectorEnv):
     reward
         A metric of schedules. Larger rewards are better: a metric that is better small counts as its
         negative. Metrics that are sums over jobs (`STEPWISE`) reward a step with the costs that have arisen
-        since the last one, all others the last step of an episode.
+        since the last one, all others the last step of an episode. `delay` is the mean of bounded slowdown,
+        area-weighted response and mean wait, each relative to the whole log's under WFP3.
     relative
         The sum of an episode's rewards is the share by which the metric is better than with the first
         candidate at every decision (first come, first served), instead of the metric.
@@ -171,6 +198,8 @@ class BatchVectorEnv(CompiledVectorEnv):
         processors: int | None = None,
         jobs: int = 256,
         candidates: int = 128,
+        warm: int = 0,
+        predict: bool = False,
         mode: Literal["pick", "backfill"] = "pick",
         backfill: Literal["none", "easy"] = "easy",
         order: str = "fcfs",
@@ -188,26 +217,53 @@ class BatchVectorEnv(CompiledVectorEnv):
         self._order = _checked_order(mode, backfill, order, protect)
         for name, number in {"num_envs": num_envs, "jobs": jobs, "candidates": candidates}.items():
             require_number(number, name, whole=True, least=1, error=SimulationError)
+        require_number(warm, "warm", whole=True, least=0, error=SimulationError)
         check_runnable(trace, processors)
-        if len(trace) == 0:
-            raise SimulationError(f"{trace.name} has no jobs")
-        self.workload, self.jobs, self.flat = trace, min(jobs, len(trace)), flat
+        if len(trace) <= warm:
+            raise SimulationError(f"{trace.name} has no jobs" + " after those" * (warm > 0), field="warm")
+        self.workload, self.jobs, self.flat = trace, min(warm + jobs, len(trace)), flat
         self.actions = candidates + (mode == "backfill")
-        self._metric, self._stepwise, self._relative = METRICS.find(reward), reward in STEPWISE, relative
-        self._kill = kill
-        flags = BY_SUBMISSION if self._order.name == "fcfs" else 0
+        self._stepwise, self._relative, self._kill = reward in (*STEPWISE, DELAY), relative, kill
+        self._metric = METRICS.find("delay_index" if reward == DELAY else reward)
+        if warm > 0 and not self._stepwise:
+            raise SimulationError("must be 0 with a reward that is known at the end only", field="warm")
+        flags = (BY_SUBMISSION if self._order.name == "fcfs" else 0) | (PREDICT if predict else 0)
         if mode == "backfill":
             flags |= BACKFILL_MODE | (PROTECT if protect else 0)
         elif backfill == "easy":
             flags |= EASY
         size = int(processors if processors is not None else trace.machine_processors or 0)
-        settings = Settings(size, flags, self.jobs, candidates, min(size, self.jobs) + 1)
-        columns = _columns_of(trace, size, kill, reward)
+        columns = self._columns_of(size, reward)
+        users = int(columns.user.max()) + 1 if predict else 0
+        settings = Settings(size, flags, self.jobs, candidates, min(size, self.jobs) + 1, warm, users)
         self._machines: Machines = new_machines(settings, columns, num_envs, self.actions)
         self.observed, self.rewards = self._machines.observed, self._machines.rewards
         self.over, self._base = np.zeros(num_envs, np.bool_), np.zeros(num_envs)
-        super().__init__(num_envs, _spaces(self.actions, flat), copy=copy)
+        super().__init__(num_envs, _spaces(self.actions, row_width(flags), flat), copy=copy)
         self._chosen = np.zeros(num_envs, np.int64)
+
+    def _columns_of(self, size: int, reward: str) -> Columns:
+        """Return the jobs as kernels take them, on a machine of this size, with their costs by a metric."""
+        log = self.workload
+        walltime, _ = estimate_walltimes(log, "log", 0.0, None)
+        cut = np.minimum(log.run_time, walltime) if kills_jobs(log, self._kill) else log.run_time
+        run, width = np.array(cut), np.array(log.processors)
+        known = _job_costs(run, log.requested_time, width)
+        if reward == DELAY:
+            plain = simulate(log, processors=size, order=_REFERENCE, kill=self._kill)
+            known[DELAY] = _delay_costs(known, plain)
+        costs = known.get(reward, (np.zeros(len(log)),) * 4)
+        return Columns(
+            log.submit_time - log.submit_time[0],
+            run,
+            np.array(walltime),
+            width,
+            np.unique(log.user, return_inverse=True)[1].astype(np.int64),
+            _on_log_scale(walltime, LONGEST),
+            _on_log_scale(walltime * width, size * LONGEST),
+            # Each its own writable array: kernels are compiled for those.
+            *(np.array(column, np.float64) for column in costs),
+        )
 
     @property
     def starts(self) -> int:
@@ -319,18 +375,19 @@ class BatchVectorEnv(CompiledVectorEnv):
         if self.flat:
             return observed
         mask = self._machines.mask.copy() if self._copy else self._machines.mask
-        rows = observed[:, STATE:].reshape(self.num_envs, self.actions, ROW)
+        rows = observed[:, STATE:].reshape(self.num_envs, self.actions, -1)
         return {"action_mask": mask, "observations": rows, "state": observed[:, :STATE]}
 
 
 class BatchEnv(CompiledEnv):
     """A machine on which the agent decides about waiting jobs; an episode is a window of consecutive jobs.
 
-    A window is drawn from the log, and begins on an empty machine. The episode terminates when all of its
-    jobs have started. An observation has `observations`, a row of numbers for each slot; `action_mask`, 1
-    where a slot holds a choice; and `state`, numbers of the machine. No run time is among them. A choice that
-    is not there stands for the first candidate. A decision is asked for only where it matters: when some
-    waiting job fits, and not all of them do. See `docs/batch_environment.md`.
+    A window is drawn from the log, and begins on an empty machine, or with `warm` in a state of a replay.
+    The episode terminates when all of its jobs have started. An observation has `observations`, a row of
+    numbers for each slot; `action_mask`, 1 where a slot holds a choice; and `state`, numbers of the machine.
+    No run time of a job that has not ended is among them. A choice that is not there stands for the first
+    candidate. A decision is asked for only where it matters: when some waiting job fits, and not all of them
+    do. See `docs/batch_environment.md`.
 
     Parameters
     ----------
@@ -354,34 +411,15 @@ class BatchEnv(CompiledEnv):
         return np.asarray(self._machines.mask[0], bool)
 
 
-def _spaces(actions: int, flat: bool) -> tuple[gym.Space[Any], gym.spaces.Discrete[np.int64]]:
+def _spaces(actions: int, width: int, flat: bool) -> tuple[gym.Space[Any], gym.spaces.Discrete[np.int64]]:
     """Return one machine's spaces of observations and actions."""
     choice: gym.spaces.Discrete[np.int64] = gym.spaces.Discrete(actions)
     if flat:
-        return gym.spaces.Box(0.0, 1.0, (STATE + actions * ROW,), np.float32), choice
-    rows = gym.spaces.Box(0.0, 1.0, (actions, ROW), np.float32)
+        return gym.spaces.Box(0.0, 1.0, (STATE + actions * width,), np.float32), choice
+    rows = gym.spaces.Box(0.0, 1.0, (actions, width), np.float32)
     mask = gym.spaces.Box(0, 1, (actions,), np.int8)
     state = gym.spaces.Box(0.0, 1.0, (STATE,), np.float32)
     return gym.spaces.Dict({"action_mask": mask, "observations": rows, "state": state}), choice
-
-
-def _columns_of(workload: Workload, size: int, kill: Kill, reward: str) -> Columns:
-    """Return the jobs as kernels take them, on a machine of this size, with their costs by a metric."""
-    walltime, _ = estimate_walltimes(workload, "log", 0.0, None)
-    cut = np.minimum(workload.run_time, walltime) if kills_jobs(workload, kill) else workload.run_time
-    run, width = np.array(cut), np.array(workload.processors)
-    none = (np.zeros(len(workload)),) * 4
-    costs = _job_costs(run, workload.requested_time, width).get(reward, none)
-    return Columns(
-        workload.submit_time - workload.submit_time[0],
-        run,
-        np.array(walltime),
-        width,
-        _on_log_scale(walltime, LONGEST),
-        _on_log_scale(walltime * width, size * LONGEST),
-        # Each its own writable array: kernels are compiled for those.
-        *(np.array(column, np.float64) for column in costs),
-    )
 
 
 def _on_log_scale(values: IntArray, largest: float) -> Float32Array:

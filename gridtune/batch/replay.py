@@ -28,14 +28,7 @@ from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.predictors.replayed import PredictedReplay, WatchedReplay
-from gridtune.batch.simulator.events import (
-    BACKFILL,
-    EXTRA,
-    FROZEN,
-    PASS_PER_EVENT,
-    STRICT,
-    JobLog,
-)
+from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT, JobLog
 from gridtune.batch.simulator.nodes import NEVER, PoweredNodes
 from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
 from gridtune.batch.simulator.scores import (

@@ -155,11 +155,7 @@ def _print(system: System, schedule: Schedule, metrics: Mapping[str, float], sec
         f"order [bold]{settings['order']}[/], backfilling [bold]{settings['backfill']}[/] ({rate})",
         soft_wrap=True,
     )
-    lines = [
-        f"cleaned: {rule} touched {count:,} jobs"
-        for rule, count in schedule.workload.cleaning.items()
-        if count
-    ]
+    lines = [f"cleaned: {rule}: {count:,}" for rule, count in schedule.workload.cleaning.items() if count]
     lines += [f"{settings[key]:,} × {meaning}" for key, meaning in _GUESSED.items() if settings[key]]
     print_lines(console, lines, style="")
     warned = [

@@ -176,7 +176,7 @@ def _waits(*, as_json: bool = False, **options: Any) -> Answered:
     head = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
     title = f"{head}; trust {result.trust}"
     console.print(_table(title, *result.table()))
-    print_lines(console, [f"{count} more are held: {reason}" for reason, count in result.held.items()])
+    print_lines(console, [f"{count} are not predicted: {reason}" for reason, count in result.held.items()])
     print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
     if options["log"] is None:
         print_lines(console, ["without --log all run times up to a job's limit are equally likely"])

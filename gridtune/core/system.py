@@ -468,8 +468,6 @@ class SuggestedSpace:
         The metric to rank by, or several, the first first.
     fixed
         Parameters that every cell has, beside the log: the machine's size where the log does not say it.
-    replicates
-        As a search space writes it; None for windows of the log.
     needs_size
         True if it needs the machine's size.
     subject_to
@@ -483,7 +481,6 @@ class SuggestedSpace:
     baseline: Mapping[str, Any]
     objective: str | Sequence[str]
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    replicates: Mapping[str, int] | None = None
     needs_size: bool = True
     subject_to: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, str] = field(default_factory=dict)

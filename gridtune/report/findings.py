@@ -10,7 +10,8 @@ import numpy as np
 from gridtune.core.remarks import Trust
 from gridtune.report.answer import GAINS, Answer, difference_text, is_vague, values_text
 from gridtune.report.labels import interval_text, number_text, percent_text
-from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, RankingHead, Row, Verdict
+from gridtune.report.rankings.cells import SEED
+from gridtune.report.rankings.ranking import LEVEL, Ranking, RankingHead, Row, Verdict
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.statistics.sample_size import fewest_replicates

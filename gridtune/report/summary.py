@@ -323,16 +323,12 @@ class Summary:
             return []
         cells = self.cells
         single = next(iter(self.rankings.values()))
-        wanted = [
-            {name: value for name, value in one.items() if name.startswith(PARAMETER_PREFIX)}
-            for one in (row, *others)
-        ]
-        ids = [
-            other["configuration_id"]
-            for other in single.rows
-            if any(same_configuration(one, other) for one in wanted)
-        ]
-        part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
+        # Conditions are parameters of the strata alone.
+        names = [name for name in single.rows[0] if name.startswith(PARAMETER_PREFIX) and name in row]
+        wanted = {tuple(one[name] for name in names) for one in (row, *others)}
+        same = (one for one in single.rows if tuple(one[name] for name in names) in wanted)
+        ids = pa.array([one["configuration_id"] for one in same], pa.string())
+        part = cells.table.filter(pc.is_in(cells.table["configuration_id"], ids))
         again = read_cells(part, row_parameters(row), cells.group_by)
         compared = rank_overall(again, replace(ranking.head, overall=False))
         every = [] if compared is None else compared.rows

@@ -105,8 +105,8 @@ class LoggedJobs:
     recorded
         Their recorded waits in seconds, shape (requests,), from the instant at which nothing but the queue
         stood before them; below 0 where the log does not say.
-    left_out
-        Numbers of jobs that were left out or taken as something else, by the reason.
+    left_out, changed
+        Numbers of jobs that were left out, and of others that are taken as something else, by the reason.
     replicate
         The unit that intervals are made of: "week", "day" or, in a log of fewer than six days, "draw".
     blocks
@@ -117,6 +117,7 @@ class LoggedJobs:
     rows: IntArray
     recorded: IntArray
     left_out: dict[str, int]
+    changed: dict[str, int]
     replicate: str
     blocks: IntArray
 
@@ -249,18 +250,18 @@ def logged_jobs(workload: Workload, cluster: SlurmCluster) -> LoggedJobs:
     WorkloadError
         If there is none.
     """
-    requests, rows, counts = requests_of(workload, cluster)
+    requests, rows, left_out, changed = requests_of(workload, cluster)
     if not requests:
         raise WorkloadError(
             "has no job that this cluster could run",
             path=workload.source,
-            hint="are its partitions and sizes those of the slurm.conf? " + "; ".join(counts),
+            hint="are its partitions and sizes those of the slurm.conf? " + "; ".join([*left_out, *changed]),
         )
     unknown = sorted({request.qos for request in requests} - {*cluster.qos, ""})
     if unknown and cluster.priorities.qos:
         names = ", ".join(unknown)
         command = "run `sacctmgr show qos -P > sacctmgr_qos.txt` in the folder of slurm.conf"
-        counts[f"have a QOS without a known priority, taken as 0 ({names}): {command}"] = sum(
+        changed[f"have a QOS without a known priority, taken as 0 ({names}): {command}"] = sum(
             request.qos in unknown for request in requests
         )
     recorded = workload.column("wait_time")[rows]
@@ -273,7 +274,7 @@ def logged_jobs(workload: Workload, cluster: SlurmCluster) -> LoggedJobs:
     last = int(blocks.max())
     if last and since.max() % _SECONDS[replicate] < 0.9 * _SECONDS[replicate]:
         blocks = np.minimum(blocks, last - 1)
-    return LoggedJobs(tuple(requests), rows, recorded, counts, replicate, blocks)
+    return LoggedJobs(tuple(requests), rows, recorded, left_out, changed, replicate, blocks)
 
 
 def _eligible(

@@ -185,10 +185,10 @@ class _ClusterReader(PlacedReader):
                 continue
             if name not in self.machine.nodes:
                 hint = f"add a change of a partition, such as 'PartitionName=NAME Nodes=…,{name}'"
-                raise WorkloadError(f"no partition has the node {name!r}", field="--change", hint=hint)
+                raise WorkloadError(f"no partition has the node {name!r}", field="change", hint=hint)
             if on_switches is not None and number_of[name] not in on_switches:
                 hint = "change copies of slurm.conf and topology.conf, and give them by --to"
-                raise WorkloadError(f"no switch has the node {name!r}", field="--change", hint=hint)
+                raise WorkloadError(f"no switch has the node {name!r}", field="change", hint=hint)
 
     def _licences(self) -> dict[str, int]:
         """Read how many licences there are of each name."""
@@ -207,7 +207,7 @@ class _ClusterReader(PlacedReader):
         path, line = self.place
         name = text.partition("=")[0].lower()
         if isinstance(path, str) and f" {name}=" in path.lower() and not partly:
-            raise WorkloadError(f"{text} is not modelled, so nothing would change", field="--change")
+            raise WorkloadError(f"{text} is not modelled, so nothing would change", field="change")
         note = f"{path if isinstance(path, str) else path.name}:{line}: {text}"
         if note not in self.ignored:
             self.ignored.append(note)
@@ -250,9 +250,7 @@ class _ClusterReader(PlacedReader):
                 limits, others = limits_of_row(row)
             except ValueError as error:
                 name_ = row.get("Name") or row.get("Account", "")
-                raise self.fault(
-                    str(error), name_, "mend the list, or write it again with sacctmgr"
-                ) from None
+                raise self.fault(str(error), name_, "mend it, or write it again with sacctmgr") from None
             self.limits += limits
             for text in others:
                 self._ignore(text)

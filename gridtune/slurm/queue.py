@@ -8,6 +8,7 @@ from __future__ import annotations
 import calendar
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,8 @@ class Queue:
     planned
         The start that Slurm plans for each pending job, in seconds, where it does.
     held
-        Pending jobs that something else than their turn holds, by the reason; they are not in `pending`.
+        Pending jobs that something else than their turn holds, by the reason, and jobs of other states; they
+        are not in `pending`.
     """
 
     now: int
@@ -84,9 +86,7 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
             reader.add({name: value.strip() for name, value in row.items()}, number)
     ran = int(np.median(reader.instants)) if reader.instants else now
     if ran is None:
-        raise WorkloadError(
-            "nothing runs, so the file does not say when it is of", path=path, hint="give --now"
-        )
+        raise WorkloadError("nothing runs, so the time of the file is unknown", path=path, hint="give --now")
     now = ran if now is None else now
     if abs(now - ran) > _LATE:
         given, said = (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(one)) for one in (now, ran))
@@ -107,7 +107,7 @@ class QueueReader(PlacedReader):
         self.pending: list[Request] = []
         self.running: list[tuple[Request, int, tuple[int, ...]]] = []
         self.planned: dict[int, int] = {}
-        self.held: dict[str, int] = {}
+        self.held: Counter[str] = Counter()
         self.instants: list[int] = []
 
     def add(self, row: Mapping[str, str], line: int) -> None:
@@ -115,6 +115,7 @@ class QueueReader(PlacedReader):
         self.place = (self.path, line)
         state, reason = row["STATE"], row.get("REASON", "")
         if state not in {"PENDING", "RUNNING", "CONFIGURING"}:
+            self.held[state] += 1
             return
         request = self.request(row)
         if state != "PENDING":
@@ -123,13 +124,11 @@ class QueueReader(PlacedReader):
             unknown = next((name for name in nodes if name not in self.number_of), None)
             if unknown is not None or not nodes:
                 hint = "is it the slurm.conf of this cluster?"
-                raise self.fault(
-                    f"no node {unknown!r} in slurm.conf" if nodes else "no nodes", "NODELIST", hint
-                )
+                raise self.fault(f"no node {unknown!r}" if nodes else "no nodes", "NODELIST", hint)
             self.running.append((request, start, tuple(sorted(self.number_of[name] for name in nodes))))
             self.instants.append(start + self.seconds(row["TIME"], "TIME"))
         elif HELD.fullmatch(reason):
-            self.held[reason] = self.held.get(reason, 0) + 1
+            self.held[reason] += 1
         else:
             self.pending.append(request)
             if row["START_TIME"] not in {"N/A", ""}:
@@ -202,6 +201,4 @@ class QueueReader(PlacedReader):
         try:
             return calendar.timegm(time.strptime(row[field], "%Y-%m-%dT%H:%M:%S"))
         except ValueError:
-            raise self.fault(
-                f"{row[field][:40]!r} is no time", field, "such as 2026-01-05T08:30:00"
-            ) from None
+            raise self.fault(f"{row[field][:40]!r} is no time", field, "as 2026-01-05T08:30:00") from None

@@ -15,7 +15,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
 from gridtune.slurm.limits import limits_on
 from gridtune.slurm.outages import PlacedReader
-from gridtune.slurm.versions import OTHER_SPREAD, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import FIRST_NODE, NEEDED_NODES, OTHER_SPREAD, SHOWN_CPUS, release_of
 from gridtune.types import IntArray
 from gridtune.workload.slurm import host_list
 from gridtune.workload.workload import Workload
@@ -252,6 +252,19 @@ class Request:
         room, each = self.room_on(node), self.cpus_per_task
         return room - room % each if per_cpu or (release >= SHOWN_CPUS and not self.gpus) else room
 
+    def asked_nodes(self, release: int) -> int:
+        """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
+        return self.least_nodes if release >= NEEDED_NODES else self.nodes
+
+    def most_parts(self, nodes: int, release: int) -> int:
+        """Return on how many of a cluster's nodes it can be at most."""
+        # sbatch asks for no more nodes than tasks.
+        tasks = max(self.tasks, self.least_nodes)
+        most = min(nodes, self.wanted_nodes if self.tasks_per_node else self.most_nodes or tasks, tasks)
+        # Turns may take a node of each weight, whatever the most.
+        turns = self.spread and release >= OTHER_SPREAD and (most > 1 or release < FIRST_NODE)
+        return nodes if turns else most
+
     def charged_on(self, node: Node) -> int:
         """Return for how many processors a node must have memory: those of its cores, or those used."""
         cpus = self.cpus_per_node
@@ -326,10 +339,8 @@ class RequestCheck:
                 f"job {request.number}: --spread-job since 25.05 on nodes of several weights is not modelled",
                 hint="leave such jobs out, or spread=False",
             )
-        with_others = (
-            request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
-        )
-        if request.component_of and with_others:
+        others = request.array or request.time_min or request.deadline or self.cluster.preemption.preempts
+        if request.component_of and others:
             raise WorkloadError(
                 f"job {request.number}: components of heterogeneous jobs are not modelled with arrays, "
                 "--time-min, --deadline or preemption",
@@ -417,9 +428,7 @@ class RequestCheck:
                 return False
         key = partition.name, request.exclude
         if key not in self._kinds:
-            kinds = (
-                (node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition, request.exclude)
-            )
+            kinds = ((node, len(nodes)) for node, nodes in kinds_in(self.cluster, partition, request.exclude))
             self._kinds[key] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
         nodes, cpus, most = 0, 0, request.most_nodes or len(partition.nodes)
         for node, count in self._kinds[key]:
@@ -494,7 +503,9 @@ def _asked(options: str, submit: int, cluster: SlurmCluster, counts: Counter[str
     return asked
 
 
-def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request], IntArray, dict[str, int]]:
+def requests_of(
+    workload: Workload, cluster: SlurmCluster
+) -> tuple[list[Request], IntArray, dict[str, int], dict[str, int]]:
     """Make requests of a log's jobs, with the processors and nodes allocated or, unknown, requested.
 
     Returns
@@ -503,8 +514,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
         Those that the cluster could hold.
     rows : shape (requests,)
         Their rows in the log.
-    left_out
-        Numbers of jobs that were left out or taken as something else, by the reason.
+    left_out, changed
+        Numbers of jobs that were left out, and of others that are taken as something else, by the reason.
     """
     columns = {name: workload.column(name).tolist() for name in _COLUMNS}
     names = {name: workload.names.get(name, {}) for name in _NAMES}
@@ -512,7 +523,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
     types = {"", *(kind for node in cluster.nodes for kind in node.gpus)}
     requests: list[Request] = []
     rows: list[int] = []
-    counts: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    changed: Counter[str] = Counter()
     # Of a core that runs one task all threads are allocated.
     threads = max((node.threads for node in cluster.nodes if node.one_task), default=1)
     for row in range(len(workload)):
@@ -525,13 +537,13 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
         nodes = max(1, job["allocated_nodes"] if job["allocated_nodes"] > 0 else job["requested_nodes"])
         partitions = tuple(name for name in text["partition"].split(",") if name in cluster.partitions)
         if job["run_time"] < 0 or cpus < 1:
-            counts["never ran, or without processors"] += 1
+            left_out["never ran, or without processors"] += 1
             continue
         gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
         each = threads if cpus % threads == 0 else 1
         tasks = cpus // each
         if not partitions:
-            counts[f"without a partition of the cluster: taken as {default}"] += 1
+            changed[f"without a partition of the cluster: taken as {default}"] += 1
         request = Request(
             max(0, job["job_id"]),
             job["submit_time"],
@@ -557,14 +569,14 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             exclusive=job["requested_gpus"] == 0 < job["allocated_gpus"],
         )
         if text["options"]:
-            request = replace(request, **_asked(text["options"], request.submit, cluster, counts))
+            request = replace(request, **_asked(text["options"], request.submit, cluster, changed))
         if nodes > 1 and re.search(r"[\[*]", text["features"]):
-            counts["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
+            changed["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
         if gpus and text["gpu_type"] not in types:
-            counts[f"with GPUs of a type that no node has, taken as any: {text['gpu_type']}"] += 1
+            changed[f"with GPUs of a type that no node has, taken as any: {text['gpu_type']}"] += 1
         if not check.can_run(request):
-            counts[check.reason_of(request)] += 1
+            left_out[check.reason_of(request)] += 1
             continue
         requests.append(request)
         rows.append(row)
-    return requests, np.array(rows, dtype=np.int64), dict(counts)
+    return requests, np.array(rows, dtype=np.int64), dict(left_out), dict(changed)

@@ -76,7 +76,7 @@ def changed_lines(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[Con
     """
     lines = list(lines)
     for change in changes:
-        place = f"--change {change}"
+        place = f"change {change}"
         words = {word.partition("=")[0].lower(): word for word in change.split()}
         if "=" not in change:
             if change.strip().lower() in _settings_of(PARAMETERS):
@@ -165,9 +165,7 @@ def _refuse_idle(kind: str, name: str) -> None:
         raise _fault(f"{own!r} is no setting of the cluster", f"name what has it: {owner}=… {own}=…")
     if setting is None:
         near = _nearest(name, everywhere)
-        raise _fault(
-            f"{name!r} is no setting", f"did you mean {near!r}?" if near else "docs/slurm.md has them"
-        )
+        raise _fault(f"{name!r} is no setting", f"did you mean {near!r}?" if near else "see docs/slurm.md")
     if setting.part != MODELLED:
         reason = f" on starts: {setting.reason}" if setting.reason else ", so nothing would change"
         has = "has no effect" if setting.part == NO_EFFECT else "is not modelled"
@@ -175,7 +173,7 @@ def _refuse_idle(kind: str, name: str) -> None:
 
 
 def _fault(message: str, hint: str) -> WorkloadError:
-    return WorkloadError(message, field="--change", hint=hint)
+    return WorkloadError(message, field="change", hint=hint)
 
 
 def _with_setting(text: str, word: str, between: str | None = None) -> str:

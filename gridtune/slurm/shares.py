@@ -71,9 +71,7 @@ class ShareTree:
         self.below: dict[str, list[tuple[float, str | None, int]]] = defaultdict(list)
         for account, members in below.items():
             total = sum(one for one, _, _ in members)
-            self.below[account] = [
-                (one / total if total else 0.0, name, number) for one, name, number in members
-            ]
+            self.below[account] = [(one / total if total else 0.0, name, at) for one, name, at in members]
 
     def factors(self, usage: FloatArray, rules: Priorities, before: FloatArray) -> FloatArray:
         """Return the factor of each of `users`, from 0 to 1, by their decayed usage.

@@ -151,10 +151,8 @@ class _Audit:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                hint = "end it first; two would set the same jobs"
-                raise SimulationError(
-                    "another process steers by this file", path=self.path, hint=hint
-                ) from None
+                message, hint = "another process steers by this file", "end it: two would set the same jobs"
+                raise SimulationError(message, path=self.path, hint=hint) from None
         text = self._file.read()
         # No change of a line without an end has been made: it is written before the commands.
         whole = text[: text.rfind(b"\n") + 1]

@@ -11,7 +11,8 @@ more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +41,10 @@ class _Resampling:
         depend on the other samples.
     resamples
         Number of bootstrap resamples.
-    kept
-        The weights of each sample size, where they are few.
     """
 
     seed: int
     resamples: int
-    kept: dict[int, list[FloatArray]] = field(default_factory=dict)
 
     @classmethod
     def drawn_from(cls, rng: np.random.Generator, resamples: int) -> _Resampling:
@@ -73,13 +71,10 @@ class _Resampling:
 
     def _weights(self, n: int) -> Iterable[FloatArray]:
         """Return the weights of samples of a size in blocks, shape (resamples, n) in all."""
-        if n * self.resamples > _WEIGHTS:
-            return self._drawn(n)
-        if n not in self.kept:
-            self.kept[n] = list(self._drawn(n))
-        return self.kept[n]
+        return self.drawn(n) if n * self.resamples > _WEIGHTS else _kept_weights(self, n)
 
-    def _drawn(self, n: int) -> Iterator[FloatArray]:
+    def drawn(self, n: int) -> Iterator[FloatArray]:
+        """Draw these weights."""
         rng = np.random.default_rng([self.seed, n])
         step = max(1, _WEIGHTS // (4 * n))
         for first in range(0, self.resamples, step):
@@ -92,6 +87,12 @@ class _Resampling:
     def rows_at_once(self) -> int:
         """Return how many samples to resample at a time."""
         return max(1, _BLOCK // self.resamples)
+
+
+@lru_cache(maxsize=2)
+def _kept_weights(resampling: _Resampling, n: int) -> list[FloatArray]:
+    """Return weights that one comparison after another needs, as all have the same seed."""
+    return list(resampling.drawn(n))
 
 
 def _expanded_ends(distribution: FloatArray, *, n: int, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -113,40 +114,15 @@ def _expanded_ends(distribution: FloatArray, *, n: int, confidence: float) -> tu
 
     level = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - confidence) / 2)))
     last = distribution.shape[1] - 1
-    position = level * last
-    below = int(position)
-    # A sort puts NaN last, so among the highest.
-    least = below + 2 if not np.isnan(distribution).any() else last + 1
-    lowest = _lowest(distribution, least)
-    highest = lowest[:, ::-1] if least > last else -_lowest(-distribution, last - int((1 - level) * last) + 1)
+    # NumPy sorts as fast as it finds the lowest and the highest values alone.
+    ordered = np.sort(distribution, axis=1)
 
-    def between(lower: FloatArray, upper: FloatArray, position: float) -> FloatArray:
-        return np.asarray(lower + (position - int(position)) * (upper - lower))
+    def quantile(position: float) -> FloatArray:
+        below = int(position)
+        lower, upper = ordered[:, below], ordered[:, min(below + 1, last)]
+        return np.asarray(lower + (position - below) * (upper - lower))
 
-    low = between(lowest[:, below], lowest[:, min(below + 1, last)], position)
-    position = (1 - level) * last
-    above = last - int(position)
-    return low, between(highest[:, above], highest[:, max(above - 1, 0)], position)
-
-
-def _lowest(values: FloatArray, count: int) -> FloatArray:
-    """Return at least so many of each row's lowest values, in order.
-
-    Those up to a limit are sorted, which the first sixteenth of the values suggests; all of them where they
-    are too few.
-    """
-    place, size = count // 8 + 12, values.shape[1]
-    suggesting = values[:, : size // 16]
-    if place < suggesting.shape[1]:
-        limit = np.partition(suggesting, place, axis=1)[:, place, None]
-        places = np.flatnonzero(values <= limit)
-        rows = places // size
-        counts = np.bincount(rows, minlength=len(values))
-        if counts.min() >= count:
-            found = np.full((len(values), counts.max()), np.inf)
-            found[rows, np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]] = values.ravel()[places]
-            return np.sort(found, axis=1)
-    return np.sort(values, axis=1)
+    return quantile(level * last), quantile((1 - level) * last)
 
 
 @dataclass(frozen=True)

@@ -173,10 +173,14 @@ def joint_sign_flip_p_values(differences: npt.ArrayLike, *, rng: np.random.Gener
     enough = observed - 1e-9
     reached = np.zeros(len(order), dtype=np.int64)
     signs = _sign_patterns(rows.shape[1], [seed, rows.shape[1], 2])
-    step = max(1, _FLIP_BLOCK // len(order))
-    for first in range(0, len(signs), step):
-        statistics = np.abs(signs[first : first + step] @ scaled.T)
-        from_here_down = np.maximum.accumulate(statistics[:, ::-1], axis=1)[:, ::-1]
-        reached += (from_here_down >= enough).sum(axis=0)
+    # The largest statistic of the configurations from here on, under each pattern.
+    from_here_down = np.zeros(len(signs))
+    step = max(1, _FLIP_BLOCK // len(signs))
+    for end in range(len(order), 0, -step):
+        first = max(0, end - step)
+        statistics = np.abs(scaled[first:end] @ signs.T)
+        for place in range(end - 1, first - 1, -1):
+            np.maximum(from_here_down, statistics[place - first], out=from_here_down)
+            reached[place] = np.count_nonzero(from_here_down >= enough[place])
     adjusted[paired[order]] = np.maximum.accumulate(reached / len(signs))
     return adjusted

@@ -215,7 +215,8 @@ class WhatIf:
 
     def remarks(self) -> list[str]:
         """Return a line on each group of jobs that is not replayed as it was recorded."""
-        lines = [f"{count:,} jobs {reason}" for reason, count in self.jobs.left_out.items()]
+        reasons = (self.jobs.left_out | self.jobs.changed).items()
+        lines = [f"{count:,} jobs {reason}" for reason, count in reasons]
         factor = self._factor()
         if factor not in {None, 1.0}:
             lines.append(f"allocated processors are {factor} × those requested")
@@ -235,6 +236,7 @@ class WhatIf:
         return {
             "jobs": len(self.jobs.requests),
             "left_out": self.jobs.left_out,
+            "taken_otherwise": self.jobs.changed,
             "processors_allocated_to_requested": self._factor(),
             "draws": len(self.comparison.before),
             "load": self.load,
@@ -421,7 +423,7 @@ class Waits:
         A row for each pending job, the likely first one first: job, user, partition, processors, the start
         that Slurm plans, the likely start, and the ends of an interval that holds 80 % of starts.
     held
-        Number of jobs that are held, by reason; they are not predicted.
+        Number of jobs that are held, by reason, or have another state; they are not predicted.
     not_modelled
         Settings of the configuration, and facts of the log, that are not modelled.
     trust

@@ -151,6 +151,7 @@ class Fit:
             "misfit": {"described": self.misfit[0], "fitted": self.misfit[1]},
             "jobs": {"calibrated": len(self.jobs.requests) - len(self.judged), "judged": len(self.judged)},
             "left_out": self.jobs.left_out,
+            "taken_otherwise": self.jobs.changed,
             "utilisation": None if math.isnan(self.used) else self.used,
             "reasons": list(self.reasons),
             "answer": self.answer.as_dict(),
@@ -389,7 +390,7 @@ def fit(
         fitted = replayed_waits(*works, draws, seed)
     checked = np.flatnonzero((submit >= searched) & (submit < cut))
     before, after = (_misfit(jobs.recorded[checked], waits[:, checked]) for waits in (described, fitted))
-    reasons = [f"{count:,} jobs {reason}" for reason, count in jobs.left_out.items()]
+    reasons = [f"{count:,} jobs {reason}" for reason, count in (jobs.left_out | jobs.changed).items()]
     if not after < before and settings != _DESCRIBED:
         reasons.append(
             f"fitted settings were dropped: on {len(checked):,} jobs that the search did not see, their "

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -198,9 +199,11 @@ class _Sweep:
         edited = _edited_since(self._finished.values())
         for key in edited:
             del self._finished[key]
-        self._edited = {
-            file: sum(file in files for files in edited.values()) for file in set().union(*edited.values())
-        }
+        self._edited = Counter(file for files in edited.values() for file in files)
+        # Cells of a log that has changed have other ids.
+        now = {name: log.checksum for name, log in plan.workloads.loaded.items()}
+        read = (pair for result in self._stored.values() for pair in result.traces.items())
+        self._edited.update(name for name, checksum in read if now.get(name, checksum) != checksum)
         self._ran = 0
 
     def run(self, runner: SweepExecutor) -> None:
@@ -213,7 +216,7 @@ class _Sweep:
         self._facts = self._sweep_plan(runner.folder, before)
         for observer in self._observers:
             observer.started(self._facts)
-        for file, cells_of in sorted(self._edited.items()):
+        for file, cells_of in sorted(self._edited.items()) if queue.left else ():
             text = f"{file} has changed since {cells_of:,} cells read it: they run again"
             warnings.warn(text, GridtuneWarning, stacklevel=2)
         if queue.left and self._journal.mixes is not None:

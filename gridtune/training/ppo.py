@@ -238,11 +238,7 @@ def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
 
 @kernel()
 def _advantages(
-    rewards: Float32Array,
-    values: Float32Array,
-    goes_on: Float32Array,
-    weights: Float32Array,
-    used: BoolArray,
+    rewards: Float32Array, values: Float32Array, goes_on: Float32Array, weights: Float32Array, used: BoolArray
 ) -> Float32Array:
     """Return what `Rollout.advantages` does, in single precision from the last step to the first."""
     none = np.float32(0.0)

@@ -30,7 +30,7 @@ EntropyWeight = Annotated[float, Field(ge=0)]
 #: The parameters that are settings of PPO by the same name.
 _LEARNING = (
     *("learning_rate", "entropy_weight", "entropy_decay", "gradient_norm", "gamma", "lam"),
-    "minibatches",
+    *("minibatches", "epochs"),
 )
 
 
@@ -45,6 +45,7 @@ class PPOParameters(TrainingParameters):
     environments: Count = 32
     runners: Annotated[int, Field(ge=0)] = 0
     minibatches: Count = 16
+    epochs: Count = 4
     learning_rate: Positive = 1e-3
     entropy_weight: EntropyWeight = 0.003
     entropy_decay: Positive = 1.0

@@ -31,15 +31,7 @@ from torch import Tensor
 from gridtune.errors import PolicyError
 from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic, make_network
-from gridtune.training.ppo import (
-    ADAM_EPSILON,
-    Losses,
-    PPOSettings,
-    Rollout,
-    collect,
-    ppo_losses,
-    update_seed,
-)
+from gridtune.training.ppo import ADAM_EPSILON, Losses, PPOSettings, Rollout, collect, ppo_losses, update_seed
 
 #: RLlib's field of each setting that it has a field for.
 _FIELDS = {

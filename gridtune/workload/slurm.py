@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.formats.compression import open_log
 
 #: What sizes are counted in.
 Unit = Literal["processors", "nodes", "GPUs"]
@@ -272,11 +273,9 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from error
+    """Return the text of a file, unpacked as its suffix says."""
+    with open_log(path) as stream:
+        return stream.read().decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLine]:

@@ -251,8 +251,10 @@ class Workload:
         return replace(self, columns=columns, name=name or self.name)
 
     def first(self, jobs: int) -> Workload:
-        """Return the first `jobs` jobs; all of them where the log has fewer."""
+        """Return the first `jobs` jobs; all of them where the log has fewer, which `cleaning` counts."""
         require_number(jobs, "the number of jobs", whole=True, least=1, error=WorkloadError)
+        if jobs > len(self):
+            return replace(self, cleaning={**self.cleaning, "first beyond the log's end": jobs - len(self)})
         return self.take(slice(0, jobs))
 
     def window(self, start: float, end: float) -> Workload:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -127,6 +129,99 @@ def test_observations_do_not_depend_on_run_times_of_the_future():
     _assert_same(seen[0], seen[1], "the first observation")
 
 
+def shortest(machines):
+    """Return the first machine's candidate with the shortest walltime, as `decide` takes it."""
+    rows = machines.observed[:, STATE:].reshape(1, machines.actions, -1)[..., [0, WALLTIME]]
+    return np.where(rows[..., 0] > 0, rows[..., 1], np.inf).argmin(1)
+
+
+def seen_until(log, time, **options):
+    """Return the observations up to a time, and the schedule."""
+    machines, seen = BatchVectorEnv(1, log, jobs=len(log), flat=True, candidates=ROOM, **options), []
+    everywhere = np.ones(1, np.bool_)
+    machines.begin(everywhere, np.zeros(1, np.int64))
+    while not machines.over[0]:
+        if machines._machines.states["now"][0] <= time:
+            seen.append(machines.observed[0].copy())
+        machines.decide(shortest(machines), everywhere)
+    return np.array(seen), machines.schedule()
+
+
+@pytest.mark.parametrize("warm", [0, 60])
+def test_no_prediction_depends_on_a_run_time_that_has_not_ended(warm):
+    log = read_jobs("quickstart").take(slice(0, 300))
+    options = {"predict": True, "warm": warm, "order": "sjf"}
+    _, schedule = seen_until(log, -1, **options)
+    time = int(np.median(schedule.start_time - log.submit_time[0]))
+    elapsed = log.submit_time[0] + time - schedule.start_time
+    late = schedule.end_time > log.submit_time[0] + time
+    run = np.where(late, np.maximum(elapsed, 0) + 1, log.run_time)
+    other = dataclasses.replace(log, columns={**log.columns, "run_time": run})
+    (seen, _), (again, _) = seen_until(log, time, **options), seen_until(other, time, **options)
+    assert late.sum() > 50
+    assert len(seen) > 20
+    np.testing.assert_array_equal(seen, again)
+
+
+def test_predictions_are_those_of_the_last_two():
+    log = read_jobs("quickstart").take(slice(0, 400))
+    machines = BatchVectorEnv(1, log, jobs=len(log), candidates=ROOM, predict=True)
+    _, schedule = seen_until(log, -1, predict=True)
+    everywhere, compared, kinds = np.ones(1, np.bool_), 0, set()
+    machines.begin(everywhere, np.zeros(1, np.int64))
+    while not machines.over[0]:
+        now = int(machines._machines.states["now"][0])
+        jobs = machines._column(0, 2)[: machines._machines.states["waiting"][0]][:ROOM]
+        rows = machines.observed[0, STATE:].reshape(ROOM, -1)[:, ROW:]
+        end = schedule.end_time - log.submit_time[0]
+        for slot, job in enumerate(jobs.tolist()):
+            ended = np.flatnonzero((end <= now) & (log.user == log.user[job]))
+            past = ended[np.lexsort((schedule.start_time[ended], end[ended]))][-2:]
+            walltime = schedule.walltime[job]
+            runs = (schedule.end_time - schedule.start_time)[past]
+            mean = min(walltime, runs.mean()) if len(runs) else walltime
+            early = np.mean(np.minimum(runs, walltime) < 0.1 * walltime) if len(runs) else 0
+            expected = np.log1p(mean) / np.log1p(30 * 86_400), (mean + 1) / (walltime + 1), early
+            np.testing.assert_allclose(rows[slot], np.minimum(expected, 1), rtol=1e-6)
+            compared, kinds = compared + 1, kinds | {(len(runs), float(early))}
+        machines.decide(shortest(machines), everywhere)
+    assert compared > 500
+    assert len(kinds) == 6
+
+
+def test_an_agent_takes_over_a_warm_machine():
+    log, options = read_jobs("quickstart"), {"jobs": 200, "warm": 100, "order": "sjf", "reward": "wait_mean"}
+    machines = BatchVectorEnv(1, log, candidates=ROOM, **options)
+    everywhere, total = np.ones(1, np.bool_), 0.0
+    machines.begin(everywhere, np.array([50]))
+    left, now = machines._column(0, 0) < 0, machines._machines.states["now"][0] + log.submit_time[0]
+    submit = log.submit_time[50:350]
+    assert submit[99] <= now
+    assert 0 < left[:100].sum() < 100
+    while not machines.over[0]:
+        machines.decide(shortest(machines), everywhere)
+        total += machines.rewards[0]
+    schedule = machines.schedule()
+    np.testing.assert_array_equal(
+        schedule.start_time, gt.simulate(log.take(slice(50, 350)), order="sjf").start_time
+    )
+    waited = (schedule.start_time - np.maximum(submit, np.where(submit <= now, now, 0)))[left]
+    assert total == pytest.approx(-waited.sum() / left.sum())
+
+
+def test_delays_are_three_metrics_relative_to_the_whole_log():
+    whole = read_jobs("quickstart")
+    log = whole.take(whole.run_time >= 10)
+    metrics = ["bounded_slowdown_mean", "area_weighted_response", "wait_mean"]
+    machines = BatchEnv(log.take(slice(0, 300)), jobs=300, order="sjf", reward="delay")
+    total, _ = play(machines, first_candidate)
+    mine, base = (
+        gt.evaluate(schedule, only=metrics)
+        for schedule in (machines.schedule(), gt.simulate(log.take(slice(0, 300)), order="wfp3"))
+    )
+    assert total == pytest.approx(-np.mean([mine[name] / base[name] for name in metrics]))
+
+
 def test_a_reservation_holds_unless_the_agent_may_break_it():
     rows = [(0, 10, 10, 3), (1, 10, 10, 4), (2, 50, 50, 1)]
     log = make_log(rows, machine=4)
@@ -144,6 +239,7 @@ def test_a_reservation_holds_unless_the_agent_may_break_it():
         {},
         {"mode": "backfill", "order": "f1", "relative": True},
         {"flat": True, "reward": "utilisation", "backfill": "none"},
+        {"warm": 20, "predict": True, "reward": "delay", "relative": True, "order": "saf"},
     ],
 )
 def test_vectorised_trajectories_are_the_single_ones(options):
@@ -215,6 +311,8 @@ def test_parts_of_a_log():
         ({"order": "sjf", "backfill": "none"}, "no effect"),
         ({"protect": False}, "no effect"),
         ({"jobs": 0}, "jobs"),
+        ({"warm": 9000}, "after those"),
+        ({"warm": 9, "reward": "utilisation"}, "at the end only"),
         ({"processors": 2}, "wider"),
     ],
 )

@@ -92,7 +92,7 @@ def test_cleaning_is_reported(tmp_path):
     )
     log.write_text(f"; MaxProcs: 4\n{ran}\n{cancelled}\n")
     printed = run(log)
-    assert "drop_never_started touched 1 jobs" in printed.output
+    assert "cleaned: drop_never_started: 1\n" in printed.output
     assert json.loads(run(log, "--json").stdout)["jobs"] == 1
 
 

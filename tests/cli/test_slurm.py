@@ -61,6 +61,8 @@ def test_a_change_without_effect_changes_nothing(paths):
     assert report["processors_allocated_to_requested"] == 1.014
     assert report["left_out"] == {
         "more than the cluster could ever hold": 1,
+    }
+    assert report["taken_otherwise"] == {
         "have a QOS without a known priority, taken as 0 (high): run `sacctmgr show qos -P > "
         "sacctmgr_qos.txt` in the folder of slurm.conf": 2,
     }

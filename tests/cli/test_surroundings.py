@@ -198,3 +198,15 @@ def test_a_sweep_on_ray_behind_a_proxy_and_beside_taken_ports(
         )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["done"] == 2
+
+
+@pytest.mark.parametrize("words", ["traces list", "traces list --json", "sweep mine.yaml --no-tracking"])
+def test_a_reader_that_closes_its_end_ends_the_command_quietly(words: str) -> None:
+    command = [sys.executable, "-m", "gridtune", *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    # The library that prints tables ends a process with 1.
+    assert process.returncode in (0, 1)

@@ -454,26 +454,31 @@ class Reference(Release):
     def _choose_by_turns(self, request, room):
         """--spread-job since 25.05: the lightest nodes, as many as wanted; tasks go round them, one at a time.
 
-        By a fault a class of weights gives one node even if there are enough. Source: `_eval_nodes_spread`.
+        By a fault a class of weights gives one node even if there are enough, unless the job's list has the
+        most. Source: `_eval_nodes_spread`, where the most is a number without a sign.
         """
         each, need, cpus = request.cpus_per_task, request.wanted_nodes, request.cpus
         most, used, classes, before = self.most_nodes(request, room), {}, {}, None
         for node in sorted(room):
+            if self.cluster.nodes[node].name in request.node_list:
+                used[node], need, most, cpus = each, need - 1, most - 1, cpus - each
             classes.setdefault(self.weight(node), []).append(node)
+        if most < 0:
+            return None
         while True:
-            for _, members in sorted(classes.items()):
+            for _, members in sorted(classes.items()) if most else ():
                 for node in members:
                     if node not in used:
                         used[node] = each
                         need, most, cpus = need - 1, most - 1, cpus - each
-                        if most <= 0 or need <= 0:
+                        if most == 0 or need <= 0:
                             break
             while cpus > 0 and (able := [node for node in sorted(used) if used[node] < room[node]]):
                 for node in able:
                     if cpus > 0:
                         used[node] += each
                         cpus -= each
-            if cpus <= 0 or most <= 0 or most == before:
+            if cpus <= 0 or most in (0, before):
                 break
             need, before = need or 1, most
         left, need = request.cpus, request.least_nodes

@@ -176,8 +176,8 @@ def test_jobs_are_suspended_by_qos_across_tiers_alone_and_that_is_said(folder):
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
-        (["PreemptMode=SUSPEND"], "--change PreemptMode=SUSPEND"),
-        (["PreemptMode=REQUEUE", "PartitionName=few PreemptMode=suspend"], "--change PartitionName=few"),
+        (["PreemptMode=SUSPEND"], "^change PreemptMode=SUSPEND"),
+        (["PreemptMode=REQUEUE", "PartitionName=few PreemptMode=suspend"], "^change PartitionName=few"),
     ],
 )
 def test_suspension_without_gang_is_refused(folder, changes, place):

@@ -414,23 +414,23 @@ def requested(folder, asked, got, memory="1000M", constraints="", nodes=1):
     row = f"1|1|u|a|normal|{times}|{nodes}|4|4|{memory}|{asked}|{got}|COMPLETED|{constraints}\n"
     (folder / "sacct.txt").write_text(SACCT + row)
     workload = WorkloadReference.parse(str(folder / "sacct.txt")).read()
-    requests, _, counts = requests_of(workload, read_cluster(site(folder, GPUS + PARTITION)))
-    return (requests[0] if requests else None), counts, " ".join(workload.header.get("Import", ()))
+    requests, _, *counts = requests_of(workload, read_cluster(site(folder, GPUS + PARTITION)))
+    return (requests[0] if requests else None), *counts, " ".join(workload.header.get("Import", ()))
 
 
 def test_a_job_that_got_gpus_unasked_has_its_nodes_to_itself(tmp_path):
-    one, _, _ = requested(tmp_path, "cpu=4,mem=8000M,node=1", "cpu=4,gres/gpu=2,mem=8000M,node=1")
+    one, *_ = requested(tmp_path, "cpu=4,mem=8000M,node=1", "cpu=4,gres/gpu=2,mem=8000M,node=1")
     assert (one.exclusive, one.gpus) == (True, 0)
-    one, _, _ = requested(tmp_path, "cpu=4,gres/gpu=2,node=1", "cpu=4,gres/gpu=2,node=1")
+    one, *_ = requested(tmp_path, "cpu=4,gres/gpu=2,node=1", "cpu=4,gres/gpu=2,node=1")
     assert (one.exclusive, one.gpus) == (False, 2)
     # Where no column says what was asked for, it is what was given.
-    one, _, _ = requested(tmp_path, "", "cpu=4,gres/gpu=2,node=1")
+    one, *_ = requested(tmp_path, "", "cpu=4,gres/gpu=2,node=1")
     assert (one.exclusive, one.gpus) == (False, 2)
 
 
 def test_all_memory_of_a_node_is_that_of_the_node_given(tmp_path):
     asked, got = "cpu=4,mem=256000M,node=1", "cpu=4,mem=64000M,node=1"
-    one, _, notes = requested(tmp_path, asked, got, "256000M")
+    one, *_, notes = requested(tmp_path, asked, got, "256000M")
     assert one.memory == 64000
     assert "1 jobs got less memory than they asked for (all of a node, --mem=0)" in notes
 
@@ -482,15 +482,15 @@ def logged(folder, text, nodes, line):
     log = folder / "sacct.txt"
     log.write_text(f"{head}\n7|u|{times}|normal|4|{nodes}|2000M|COMPLETED|{line}\n")
     cluster = read_cluster(site(folder, text + PARTITION))
-    (one,), _, counts = requests_of(WorkloadReference.parse(str(log)).read(), cluster)
+    (one,), _, _, counts = requests_of(WorkloadReference.parse(str(log)).read(), cluster)
     return one, cluster, counts
 
 
 def test_types_of_gpus_are_asked_for(tmp_path):
     tres = "cpu=4,gres/gpu=1,gres/gpu:{}=1,mem=4000M,node=1"
-    one, counts, _ = requested(tmp_path, tres.format("t4"), tres.format("t4"))
+    one, _, counts, _ = requested(tmp_path, tres.format("t4"), tres.format("t4"))
     assert (one.gpu_type, one.gpus, counts) == ("t4", 1, {})
-    one, counts, _ = requested(tmp_path, tres.format("h100"), tres.format("h100"))
+    one, _, counts, _ = requested(tmp_path, tres.format("h100"), tres.format("h100"))
     assert (one.gpu_type, counts) == ("", {"with GPUs of a type that no node has, taken as any: h100": 1})
 
 
@@ -511,12 +511,12 @@ def test_types_of_gpus_are_asked_for(tmp_path):
 )
 def test_wishes_for_features_are_understood(tmp_path, wish, nodes, there):
     tres = f"cpu=4,mem=1000M,node={nodes}"
-    one, counts, _ = requested(tmp_path, tres, tres, constraints=wish, nodes=nodes)
+    one, left_out, changed, _ = requested(tmp_path, tres, tres, constraints=wish, nodes=nodes)
     cluster = read_cluster(tmp_path)
     if not there:
-        assert counts == {"more than the cluster could ever hold": 1}
+        assert left_out == {"more than the cluster could ever hold": 1}
         return
     suiting = [node.name for node in cluster.nodes if one.suits(node, cluster.partitions["normal"])]
     assert sorted(suiting) == sorted(there.split())
     # A multi-node wish for nodes alike, or for so many of a kind, is not all that it says.
-    assert any("taken node by node" in reason for reason in counts) == (nodes > 1)
+    assert any("taken node by node" in reason for reason in changed) == (nodes > 1)

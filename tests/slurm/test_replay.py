@@ -962,6 +962,28 @@ def test_a_job_is_spread_over_as_many_nodes_as_it_has_tasks():
         replay(replace(PAIRS, nodes=nodes, version="25.05"), [asked(1, 0, 60, 60, spread=True)])
 
 
+def test_a_spread_job_takes_a_node_of_each_weight_unless_its_list_has_the_most():
+    # Nodes with more free GPUs are lighter, so that there are two classes.
+    nodes = tuple(replace(one, gpus={"x": 1 + k // 2}) for k, one in enumerate(PAIRS.nodes))
+    one = {"tasks": 1, "tasks_per_node": 0, "nodes": 1, "most_nodes": 0, "spread": True, "gpus": 1}
+    for version, taken in (("24.11.5", 1), ("25.05", 2), ("26.05", 1)):
+        spread, listed = (
+            schedule_of([asked(1, 0, 60, 60, **one, **more)], nodes=nodes, version=version)[0][2]
+            for more in ({}, {"node_list": ("n1",)})
+        )
+        assert (len(spread), listed) == (taken, (1,))
+
+
+def test_a_job_of_one_task_takes_the_first_node_whatever_its_most():
+    """sbatch lowers the most of `-N 1-3` to the number of tasks (opt.c)."""
+    nodes = (replace(PAIRS.nodes[0], cpus=8), *PAIRS.nodes[1:])
+    for version, node in (("25.11", 1), ("26.05", 0)):
+        for most in (0, 1, 3):
+            size = {"tasks": 1, "tasks_per_node": 0, "nodes": 1, "most_nodes": most}
+            job = asked(1, 0, 60, 60, **size)
+            assert schedule_of([job], nodes=nodes, leaves=(), version=version)[0][2] == (node,)
+
+
 @pytest.mark.parametrize(("version", "cpus"), [("24.11.0", 4), ("24.11.1", 3), ("25.05", 3), ("25.11.0", 4)])
 def test_tasks_or_those_of_each_node_are_counted(version, cpus) -> None:
     job = replace(asked(1, 0, 60, 60, nodes=2), tasks=3, tasks_per_node=2)

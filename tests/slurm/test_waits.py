@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -57,9 +58,14 @@ def written(folder: Path, *lines: str) -> Path:
 
 
 def test_squeue_is_read(tmp_path: Path, cluster: SlurmCluster) -> None:
-    queue = read_queue(written(tmp_path, RUNS, RUNS_TOO, WAITS, HELD), cluster)
+    ends = RUNS.replace("7|", "11|", 1).replace("RUNNING", "COMPLETING")
+    path = written(tmp_path, RUNS, RUNS_TOO, WAITS, HELD, ends)
+    queue = read_queue(path, cluster)
+    packed = path.with_suffix(".txt.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_queue(packed, cluster) == queue
     (job,) = queue.pending
-    assert queue.held == {"JobHeldUser": 1}
+    assert queue.held == {"JobHeldUser": 1, "COMPLETING": 1}
     assert (job.cpus, job.nodes, job.memory, job.time_limit) == (8, 2, 10, 1200)
     (_, start, nodes), _ = queue.running
     assert nodes == (0,)

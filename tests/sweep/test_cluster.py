@@ -66,9 +66,11 @@ def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         ray_session(None, workers=1, cpus=1).__enter__()
 
 
-@pytest.mark.parametrize("seconds", [0.0, 9.0])
+@pytest.mark.parametrize(
+    ("seconds", "workers", "replaced"), [(0.0, 1, "40"), (9.0, 1, "45"), (30.0, 1, "150"), (9.0, 12, "135")]
+)
 def test_a_worker_that_does_not_register_is_replaced_soon_or_on_a_slow_machine_later(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
+    seconds: float, workers: int, replaced: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, clock, read = "RAY_worker_register_timeout_seconds", itertools.count(0.0, seconds), list[str]()
 
@@ -80,6 +82,7 @@ def test_a_worker_that_does_not_register_is_replaced_soon_or_on_a_slow_machine_l
 
     monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster, "processors_here", lambda: 4)
     monkeypatch.setattr(cluster, "_connect", fail)
     # The clock of the thread that imports Ray.
     time = SimpleNamespace(
@@ -87,8 +90,8 @@ def test_a_worker_that_does_not_register_is_replaced_soon_or_on_a_slow_machine_l
     )
     monkeypatch.setattr(cluster, "time", time)
     with pytest.raises(SweepError, match="enough"):
-        ray_session(None, workers=1, cpus=1).__enter__()
-    assert read == ["180" if seconds else "50"]
+        ray_session(None, workers=workers, cpus=1).__enter__()
+    assert read == [replaced]
     assert name not in os.environ
 
 
@@ -318,4 +321,5 @@ def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.Mo
         session = cluster.RaySession(address, workers=1, needs=CellResources())
         with pytest.raises(SweepError, match="refuses this command") as refusal:
             session.wait()
+        session.end()
     assert "RAY_AUTH_TOKEN" in str(refusal.value.hint)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,13 +18,13 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneWarning, SweepError
-from gridtune.sweep.execution import executors
+from gridtune.sweep.execution import children, executors
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.children import ChildWorkers
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.journal import read_journal
-from gridtune.sweep.run import run_space
+from gridtune.sweep.run import run_space, space_cells
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import content, runs_in, toy_space
@@ -128,11 +128,12 @@ def test_a_sweep_whose_process_died_goes_on_in_a_child(
     assert not (tmp_path / ".inline").exists()
 
 
-@pytest.mark.parametrize("deaths", [1, 99])
+@pytest.mark.parametrize("deaths", [1, 99, 100])
 def test_a_server_of_forks_that_is_killed_is_replaced(
     deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect, count = forkserver.connect_to_new_process, itertools.count(1)
+    monkeypatch.setattr(children, "_PAUSE_SECONDS", 0.0)
 
     def connected(*arguments: Any) -> Any:
         if next(count) <= deaths:
@@ -140,7 +141,7 @@ def test_a_server_of_forks_that_is_killed_is_replaced(
         return connect(*arguments)
 
     monkeypatch.setattr(forkserver, "connect_to_new_process", connected)
-    if deaths == 1:
+    if deaths < 100:
         assert ChildWorkers.result_of(os.getppid, folder=tmp_path) > 0
     else:
         with pytest.raises(SweepError, match="no process for the cells could be started"):
@@ -158,6 +159,28 @@ def test_auto_never_takes_ray_for_one_worker_or_less_work_than_its_start(tmp_pat
     assert stays(2, 2 * seconds)
     assert not stays(2, 2.1 * seconds)
     assert not stays(4, 2 * seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "beside", "answered", "stays"),
+    [
+        (0.01, False, False, True),
+        (9.0, False, False, False),
+        (9.0, True, False, True),
+        (9.0, True, True, False),
+    ],
+)
+def test_cells_go_on_while_ray_starts_unless_they_would_hold_it_up(
+    seconds: float, beside: bool, answered: bool, stays: bool, tmp_path: Path
+) -> None:
+    queue = BlockQueue(space_cells(toy_space(replicates={"seeds": 1000})), workers=1)
+    block = queue.take()
+    assert block is not None
+    queue.report(block.number, [CellResult.of(block.cells[0], "done", seconds=seconds)])
+    plan = plan_space(toy_space())
+    runner = SweepExecutor(plan, "auto", None, 4, tmp_path, lambda what, busy: None)
+    runner._session = cast(Any, SimpleNamespace(answered=answered))
+    assert runner._stay(queue, beside=beside) == stays
 
 
 @pytest.mark.parametrize(

@@ -324,6 +324,19 @@ def test_a_plugin_that_reads_nothing_of_its_own_is_its_sources(folder: Path) -> 
     assert (loaded.files, loaded.checksum) == ({}, plugins.read_plugin(plugin).checksum)
 
 
+def test_a_log_that_has_changed_is_named_and_run_again(folder: Path) -> None:
+    row = "{0} {0} -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n"
+    log = folder / "log.swf"
+    space = metric_space(fixed={"trace": str(log)}, objective="wait_mean")
+    for jobs in (8, 9):
+        log.write_text("; MaxProcs: 4\n" + "".join(map(row.format, range(1, jobs + 1))))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert (run(space, folder).ran, run(space, folder).ran) == (4, 0)
+    texts = [str(one.message) for one in caught if issubclass(one.category, GridtuneWarning)]
+    assert texts == [f"{log} has changed since 4 cells read it: they run again"]
+
+
 def test_an_edited_system_is_run_again(folder: Path) -> None:
     space = {
         "name": "edits",

@@ -34,7 +34,8 @@ def test_window_keeps_the_clock_and_excludes_its_end():
 def test_first():
     workload = make_workload(submit_time=[1, 2, 3])
     assert workload.first(2).submit_time.tolist() == [1, 2]
-    assert len(workload.first(99)) == 3
+    assert "first beyond the log's end" not in workload.first(3).cleaning
+    assert (len(workload.first(99)), workload.first(99).cleaning["first beyond the log's end"]) == (3, 96)
     with pytest.raises(WorkloadError, match="at least 1, but got 0"):
         workload.first(0)
 

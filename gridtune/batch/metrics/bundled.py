@@ -121,11 +121,7 @@ def _statistics(
 
 _FAIRNESS: Mapping[str, MetricFunction] = {
     "users": lambda jobs: float(len(jobs.user_means[0])),
-    **_statistics(
-        lambda jobs: jobs.user_means[0],
-        user_wait_mean=np.mean,
-        user_wait_max=np.max,
-    ),
+    **_statistics(lambda jobs: jobs.user_means[0], user_wait_mean=np.mean, user_wait_max=np.max),
     **_statistics(
         lambda jobs: jobs.user_means[1],
         user_bounded_slowdown_mean=np.mean,

@@ -86,7 +86,7 @@ class QueueOrder:
 
     def canonical(self, text: str) -> str:
         """Return the one form of a text that `get_queue_order` reads as this order; a name as it is."""
-        return self.name if isinstance(self.score, Expression) else text
+        return self.name if isinstance(self.score, Expression) else text.strip()
 
     @property
     def label(self) -> str:

@@ -10,12 +10,4 @@ from gridtune.batch.predictors.predictor import (
     predictor,
 )
 
-__all__ = [
-    "EARLY",
-    "PREDICTORS",
-    "QUANTILES",
-    "PredictedJob",
-    "Prediction",
-    "Predictor",
-    "predictor",
-]
+__all__ = ["EARLY", "PREDICTORS", "QUANTILES", "PredictedJob", "Prediction", "Predictor", "predictor"]

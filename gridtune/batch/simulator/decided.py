@@ -16,14 +16,7 @@ from gridtune.batch.policies.policy import Decision, JobTable, State, named_rows
 from gridtune.batch.predictors.replayed import JobError, PredictedReplay, Told
 from gridtune.batch.simulator.events import JobLog, advance, launch, new_replay
 from gridtune.batch.simulator.nodes import NEVER
-from gridtune.batch.simulator.scores import (
-    Facts,
-    ScoreInputs,
-    charge,
-    note_run_time,
-    note_submission,
-    used,
-)
+from gridtune.batch.simulator.scores import Facts, ScoreInputs, charge, note_run_time, note_submission, used
 from gridtune.core.compiled import address, bare, kernel
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.types import Int32Array, IntArray

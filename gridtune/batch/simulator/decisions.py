@@ -5,8 +5,8 @@ all completions, then all submissions, then one scheduling pass. A pass stops wh
 and continues with it. Where every answer has the same effect, none is asked for.
 
 An observation has numbers of the machine's state, and a row of numbers for each candidate, all between 0 and
-1. No run time is among them: of a job, only its request is known. `docs/batch_environment.md` has the
-formulas.
+1. No run time of a job that has not ended is among them: of a job, only its request and the run times of its
+user's last two jobs that have ended are known. `docs/batch_environment.md` has the formulas.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridtune.batch.predictors.predictor import EARLY
 from gridtune.batch.simulator.events import (
     BACKFILL,
     EXTRA,
@@ -40,18 +41,24 @@ _REAL = ("settled", "paid", "share", "scale", "base")
 _STATES = np.dtype([(name, np.int64) for name in _WHOLE] + [(name, np.float64) for name in _REAL])
 
 #: Flags: jobs are chosen to be backfilled, not to be the head; backfilling behind a chosen head; a backfilled
-#: job may not delay the head; the environment's own order is that of submission.
-BACKFILL_MODE, EASY, PROTECT, BY_SUBMISSION = 1, 2, 4, 8
+#: job may not delay the head; the environment's own order is that of submission; candidates show predictions.
+BACKFILL_MODE, EASY, PROTECT, BY_SUBMISSION, PREDICT = 1, 2, 4, 8, 16
 
 
 class Settings(NamedTuple):
-    """Settings of all machines: processors, flags, jobs of a window, candidates, room for running jobs."""
+    """Settings of all machines: processors, flags, jobs of a window, candidates, room for running jobs.
+
+    The first `warm` jobs of a window are submitted before the agent decides. Of so many `users` the last two
+    run times are remembered.
+    """
 
     processors: int
     flags: int
     jobs: int
     candidates: int
     room: int
+    warm: int
+    users: int
 
 
 class Columns(NamedTuple):
@@ -66,6 +73,7 @@ class Columns(NamedTuple):
     run: IntArray
     walltime: IntArray
     processors: IntArray
+    user: IntArray
     long: Float32Array
     large: Float32Array
     weight: FloatArray
@@ -95,7 +103,8 @@ class _Window(NamedTuple):
 
     `rank[j]` is the place of job j in the order that the environment uses itself, `waiting` are the waiting
     jobs by submission, `shown` the places among these of the candidates. `available[i]` is scratch:
-    processors that are free once i + 1 running jobs have ended.
+    processors that are free once i + 1 running jobs have ended. `past` has the last two run times of each
+    user, the latest first; -1: none.
     """
 
     settings: Settings
@@ -104,6 +113,7 @@ class _Window(NamedTuple):
     waiting: IntArray
     shown: IntArray
     available: IntArray
+    past: IntArray
 
 
 class _Machine(NamedTuple):
@@ -118,6 +128,11 @@ class _Machine(NamedTuple):
     queue: _Window
 
 
+def row_width(flags: int) -> int:
+    """Return the numbers of a candidate."""
+    return ROW + (PREDICTED if flags & PREDICT else 0)
+
+
 def new_machines(settings: Settings, columns: Columns, count: int, actions: int) -> Machines:
     """Return some machines, each with so many actions."""
     return Machines(
@@ -126,7 +141,7 @@ def new_machines(settings: Settings, columns: Columns, count: int, actions: int)
         np.zeros(count, _STATES),
         np.zeros(count, RUNNING),
         np.zeros(count * int(whole_length(settings)), np.int64),
-        np.zeros((count, STATE + actions * ROW), np.float32),
+        np.zeros((count, STATE + actions * row_width(settings.flags)), np.float32),
         np.zeros((count, actions), np.int8),
         np.zeros(count),
     )
@@ -135,7 +150,7 @@ def new_machines(settings: Settings, columns: Columns, count: int, actions: int)
 @kernel()
 def whole_length(settings):
     """Return the number of integers of a machine, beside its state."""
-    return 3 * settings.jobs + settings.candidates + 7 * settings.room
+    return 3 * settings.jobs + settings.candidates + 7 * settings.room + 2 * settings.users
 
 
 @kernel(inline="always")
@@ -170,6 +185,7 @@ def _machine_at(machines, index):
             log.run,
             log.walltime,
             log.processors,
+            section(columns.user, first, jobs),
             section(columns.long, first, jobs),
             section(columns.large, first, jobs),
             section(columns.weight, first, jobs),
@@ -181,24 +197,33 @@ def _machine_at(machines, index):
         section(whole, start + 2 * jobs, jobs),
         section(whole, shown, settings.candidates),
         section(whole, ends + 6 * room, room),
+        section(whole, ends + 7 * room, 2 * settings.users),
     )
     return _Machine(jobs, BACKFILL | EXTRA, log, running, state, None, window)
 
 
 @kernel()
 def _reset(machine):
-    """Empty the machine, and begin its window."""
+    """Empty the machine, begin its window, and play it until the agent decides."""
     state, running, part = machine.state, machine.running.state, machine.queue.columns.part
     state.free = machine.queue.settings.processors
     state.waiting = state.turn = state.arrived = state.open = state.shown = state.queued = 0
     state.head, state.shadow, state.spare = -1, 0, 0
     running.count = running.listed = running.left = 0
+    for place in range(2 * machine.queue.settings.users):
+        machine.queue.past[place] = -1
+    for job in range(machine.jobs):
+        machine.log.start[job] = -1
+    if machine.queue.settings.warm > 0:
+        _warm_up(machine)
     total = 0.0
     for job in range(machine.jobs):
-        total += part[job]
-    state.settled = state.paid = state.base = 0.0
+        if machine.log.start[job] < 0:
+            total += part[job]
     state.share = 1.0 / total if total > 0.0 else 0.0
+    state.settled = state.base = 0.0
     state.scale = 1.0
+    state.paid = _cost_so_far(machine)
 
 
 @kernel()
@@ -207,6 +232,15 @@ def _cost(machine, job, now):
     columns = machine.queue.columns
     waited = now - columns.submit[job] + columns.offset[job]
     return machine.state.share * columns.weight[job] * max(columns.floor[job], waited)
+
+
+@kernel()
+def _cost_so_far(machine):
+    """Return the cost of the jobs submitted so far, if those that wait started now."""
+    cost = machine.state.settled
+    for place in range(machine.state.waiting):
+        cost += _cost(machine, machine.queue.waiting[place], machine.state.now)
+    return cost
 
 
 @kernel()
@@ -238,7 +272,11 @@ def _arrive(machine, job, now):
 
 @kernel(inline="always")
 def _note_end(machine, job, now):
-    """Do nothing: decisions do not depend on the ends of jobs."""
+    """Remember the run time, where candidates show predictions."""
+    if machine.queue.settings.users > 0:
+        place, past = 2 * machine.queue.columns.user[job], machine.queue.past
+        past[place + 1] = past[place]
+        past[place] = machine.log.run[job]
 
 
 @kernel(inline="always")
@@ -401,14 +439,26 @@ def _choose(machine, action):
 
 
 @kernel()
+def _warm_up(machine):
+    """Play in the environment's own order up to the first decision with all `warm` jobs submitted."""
+    state, window = machine.state, machine.queue
+    while _next_decision(machine) and state.arrived < window.settings.warm:
+        best = 0
+        for slot in range(1, 0 if window.settings.flags & BY_SUBMISSION else state.shown):
+            job, other = window.waiting[window.shown[slot]], window.waiting[window.shown[best]]
+            best = slot if window.rank[job] < window.rank[other] else best
+        _choose(machine, best)
+
+
+@kernel()
 def _run_first_choices(machine):
     """Choose the first candidate at every decision, until all jobs have started."""
     while _next_decision(machine):
         _choose(machine, 0)
 
 
-#: Numbers of the state, and of a candidate's row. The first of a row is 1 where the slot is filled.
-STATE, ROW = 11, 10
+#: Numbers of the state, of a candidate's row, and of its prediction. The first is 1 where a slot is filled.
+STATE, ROW, PREDICTED = 11, 10, 3
 #: Seconds in an hour and a day.
 HOUR, DAY = 3600.0, 86400.0
 #: The walltime whose feature is 1: thirty days.
@@ -494,6 +544,23 @@ def _show_job(machine, place, share, target):
     target[9] = 0.0 if walltime <= window else min(width / max(state.spare, 1), 1.0)
 
 
+@kernel(error_model="numpy")
+def _show_prediction(machine, place, target):
+    """Write the prediction by the user's last two jobs, as `gridtune.batch.predictors.histories.LastTwo`."""
+    columns, past = machine.queue.columns, machine.queue.past
+    job = machine.queue.waiting[place]
+    user, walltime = columns.user[job], columns.walltime[job]
+    count, total, early = 0, 0.0, 0
+    for run in (past[2 * user], past[2 * user + 1]):
+        count += run >= 0
+        total += max(run, 0)
+        early += run >= 0 and min(run, walltime) < EARLY * walltime
+    mean = min(float(walltime), total / count) if count > 0 else float(walltime)
+    target[0] = min(np.log1p(mean) / np.log1p(LONGEST), 1.0)
+    target[1] = (mean + 1.0) / (walltime + 1.0)
+    target[2] = early / max(count, 1)
+
+
 @kernel()
 def _observe(machine, target, mask):
     """Write an observation: the state, then the rows; slots without a candidate are zeros.
@@ -503,7 +570,7 @@ def _observe(machine, target, mask):
     machine
         At a decision, or at the end, which is zeros throughout.
     target
-        Shape (STATE + slots · ROW,), float32, as the last call for this machine left it.
+        Shape (STATE + slots · width of a row,), float32, as the last call for this machine left it.
     mask
         Shape (slots,), int8: 1 where a slot holds a choice. With decisions about backfilling the last one is
         the choice of no job.
@@ -516,17 +583,20 @@ def _observe(machine, target, mask):
         state.filled = 0
         return
     _show_state(machine, _release_times(machine), target)
-    share = 1.0 / window.settings.processors
+    share, predicted = 1.0 / window.settings.processors, window.settings.flags & PREDICT != 0
+    width = ROW + PREDICTED if predicted else ROW
     for slot in range(shown):
-        begin = STATE + slot * ROW
+        begin = STATE + slot * width
         _show_job(machine, window.shown[slot], share, target[begin : begin + ROW])
+        if predicted:
+            _show_prediction(machine, window.shown[slot], target[begin + ROW : begin + width])
         mask[slot] = 1
     for slot in range(shown, state.filled):
-        target[STATE + slot * ROW : STATE + (slot + 1) * ROW] = 0.0
+        target[STATE + slot * width : STATE + (slot + 1) * width] = 0.0
         mask[slot] = 0
     state.filled = shown
     if window.settings.flags & BACKFILL_MODE:
-        target[STATE + window.settings.candidates * ROW] = 1.0
+        target[STATE + window.settings.candidates * width] = 1.0
         mask[window.settings.candidates] = 1
 
 
@@ -541,7 +611,7 @@ def begin_windows(machines, which, over, relative):
         if relative:
             _reset(machine)
             _run_first_choices(machine)
-            base = machine.state.settled
+            base = machine.state.settled - machine.state.paid
         _reset(machine)
         if base > 0.0:
             machine.state.base, machine.state.scale = base, 1.0 / base
@@ -560,9 +630,7 @@ def step_machines(machines, actions, which, over):
         _choose(machine, actions[index])
         over[index] = not _next_decision(machine)
         state = machine.state
-        cost = state.settled  # of the jobs submitted so far, if those that wait started now
-        for place in range(state.waiting):
-            cost += _cost(machine, machine.queue.waiting[place], state.now)
+        cost = _cost_so_far(machine)
         machines.rewards[index] = (state.paid - cost) * state.scale
         state.paid = cost
         if over[index]:

@@ -73,13 +73,7 @@ class PoweredNodes(NamedTuple):
 
 
 def new_nodes(
-    nodes: int,
-    cores: int,
-    jobs: int,
-    *,
-    timeout: int | None,
-    boot: int,
-    shutdown: int,
+    nodes: int, cores: int, jobs: int, *, timeout: int | None, boot: int, shutdown: int
 ) -> PoweredNodes:
     """Return nodes that are all on and idle since second 0.
 

@@ -21,13 +21,7 @@ from numba.core.errors import NumbaError
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import BLOCK, OPERATIONS, Expression, JobView
-from gridtune.batch.predictors.replayed import (
-    ENDED,
-    STARTED,
-    SUBMITTED,
-    JobError,
-    PredictedReplay,
-)
+from gridtune.batch.predictors.replayed import ENDED, STARTED, SUBMITTED, JobError, PredictedReplay
 from gridtune.batch.simulator.nodes import NEVER
 from gridtune.core.compiled import _pointer, address, array_at, callback, handles_of, kernel
 from gridtune.errors import PolicyError

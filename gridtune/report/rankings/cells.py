@@ -17,10 +17,12 @@ from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
-from gridtune.statistics.inference import with_reach
+from gridtune.statistics.inference import PairedDifference, paired_difference, with_reach
 from gridtune.sweep.journal.results import distinct_rows
 from gridtune.types import BoolArray, FloatArray, IntArray
 
+#: The resampling is always the same: a report made twice from the same results is the same.
+SEED = 20_011
 #: What the name of a bound has after its metric's.
 BOUND = "_bound"
 #: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
@@ -149,6 +151,21 @@ class Stratum:
         for row in np.flatnonzero((bases >= 0) & ~((low == 0) & (high == 0))):
             reach[row] = self.reach(metric, values[:, [bases[row], places[row]]], self.windows)
         return with_reach(relative, low, high, reach)
+
+    @cached_property
+    def _paired(self) -> dict[Any, PairedDifference]:
+        """The comparisons that were asked for."""
+        return {}
+
+    def paired(self, metric: str, bases: IntArray, error: float) -> PairedDifference:
+        """Return the comparison of each configuration with its baseline, which is made once."""
+        key = (metric, bases.tobytes(), error)
+        if key not in self._paired:
+            values = self.values(metric)
+            base, level = self.of_bases(values, bases), 1 - error
+            rng, link = np.random.default_rng(SEED), self.correlation(values, base) or 0.0
+            self._paired[key] = paired_difference(values, base, rng=rng, confidence=level, correlation=link)
+        return self._paired[key]
 
     def correlation(self, values: FloatArray, base: FloatArray) -> float | None:
         """Return how much differences in neighbouring windows correlate; None for other replicates."""

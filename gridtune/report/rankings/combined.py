@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
 from gridtune.report.rankings.cells import Cells, Stratum, baselines, gap_to_bound, replicate_order
-from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, RankingHead, means_of, row_key
-from gridtune.statistics.inference import paired_difference, with_unseen_tail
+from gridtune.report.rankings.ranking import LEVEL, Ranking, RankingHead, means_of, row_key
+from gridtune.statistics.inference import PairedDifference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume
 from gridtune.types import BoolArray, FloatArray, IntArray
@@ -87,20 +87,20 @@ class _Compared:
         """Return the mean relative difference with the bad replicates that all strata together can miss."""
         if self.is_baseline:
             return math.nan
-        tails = [
-            with_unseen_tail(
-                part.values, part.base, direction=direction, replicates=self.pairs, confidence=LEVEL
-            )
-            for part in self.parts.values()
-        ]
+        options: dict[str, Any] = {"direction": direction, "replicates": self.pairs, "confidence": LEVEL}
+        tails = [with_unseen_tail(part.values, part.base, **options) for part in self.parts.values()]
         return float(np.mean(np.array(tails)))
 
 
 def _correlation(both: FloatArray) -> float:
     """Return how alike two strata vary over replicates, from 0 to 1; 1 where too few tell."""
-    if both.shape[1] < _FEWEST_FOR_CORRELATION or (both.std(axis=1) == 0).any():
+    if both.shape[1] < _FEWEST_FOR_CORRELATION:
         return 1.0
-    return max(0.0, float(np.asarray(np.corrcoef(both))[0, 1]))
+    # As `np.corrcoef`, whose further checks take most of its time.
+    off = both - both.mean(axis=1, keepdims=True)
+    products = np.dot(off, off.T) * (1 / (both.shape[1] - 1))
+    one, other = np.sqrt(products.diagonal())
+    return float(np.clip(products[0, 1] / one / other, 0.0, 1.0)) if one and other else 1.0
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,10 @@ class _Replicates:
             for place, name in enumerate(names):
                 of_log = [part.relative for number, part in entry.parts.items() if self.logs[number] == name]
                 by_log[index, place] = np.mean(of_log) if of_log else math.nan
+            pairs = entry.pairs
             for number, part in entry.parts.items():
                 # Weights make the plain mean over all replicates the mean of the strata's means.
-                weight = entry.pairs / (len(entry.parts) * part.pairs)
+                weight = pairs / (len(entry.parts) * part.pairs)
                 first[index, self.units[number]] += np.nan_to_num(part.values * weight)
                 second[index, self.units[number]] += np.nan_to_num(part.base * weight)
                 shared[index, self.units[number][np.isfinite(part.values)]] = True
@@ -296,7 +297,7 @@ def _compare_strata(cells: Cells, head: RankingHead) -> list[_Compared]:
         values = stratum.values(head.objective)
         base = stratum.of_bases(values, bases)
         gaps = gap_to_bound(values, stratum.bounds(head.objective), head.direction)
-        parts = _parts(stratum, values, base, gaps, head.error)
+        parts = _parts(stratum, values, base, gaps, stratum.paired(head.objective, bases, head.error))
         undefined = stratum.undefined(head.objective)
         lacking = np.asarray((undefined & np.isfinite(base)).any(axis=1))
         for index, parameters in enumerate(stratum.parameters):
@@ -311,19 +312,16 @@ def _compare_strata(cells: Cells, head: RankingHead) -> list[_Compared]:
 
 
 def _parts(
-    stratum: Stratum, values: FloatArray, base: FloatArray, gaps: FloatArray, error: float
+    stratum: Stratum, values: FloatArray, base: FloatArray, gaps: FloatArray, paired: PairedDifference
 ) -> list[_Part]:
     """Return the part of each configuration of a stratum, compared with its baseline's values."""
     correlation = stratum.correlation(values, base)
-    rng = np.random.default_rng(SEED)
-    paired = paired_difference(values, base, rng=rng, confidence=1 - error, correlation=correlation or 0.0)
     missing = ~(np.isfinite(values) & np.isfinite(base))
     values, base = np.where(missing, math.nan, values), np.where(missing, math.nan, base)
     size = np.abs(means_of(base))
     size = np.where(size > 0, size, math.nan)[:, None]
     intervals = (np.atleast_1d(x) for x in (paired.relative, paired.relative_low, paired.relative_high))
-    columns = (*intervals, gaps, [correlation] * len(values), values / size, base / size)
-    return [_Part(*row) for row in zip(*columns, strict=True)]
+    return list(map(_Part, *intervals, gaps, [correlation] * len(values), values / size, base / size))
 
 
 #: Columns of a ranking that hold a value and its interval: within a stratum, and over all strata.

@@ -20,13 +20,8 @@ import pyarrow as pa
 
 from gridtune.errors import MetricError
 from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, row_parameters, varying_parameters
-from gridtune.report.rankings.cells import Cells, Stratum, gap_to_bound
-from gridtune.statistics.inference import (
-    hold_together,
-    interquartile_mean,
-    paired_difference,
-    with_unseen_tail,
-)
+from gridtune.report.rankings.cells import SEED, Cells, Stratum, gap_to_bound
+from gridtune.statistics.inference import hold_together, interquartile_mean, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import error_of_each, joint_paired_p_values
 from gridtune.types import FloatArray
@@ -35,8 +30,6 @@ from gridtune.types import FloatArray
 Row = Mapping[str, Any]
 #: Confidence of every interval, and one minus the level of every verdict.
 LEVEL = 0.95
-#: The resampling is always the same: a report made twice from the same results is the same.
-SEED = 20_011
 #: Columns of a ranking from a paired difference.
 PAIRED = ("diff", "diff_low", "diff_high", "relative", "relative_low", "relative_high")
 _FIELDS = {"diff": "difference", "diff_low": "low", "diff_high": "high"}
@@ -184,10 +177,7 @@ class RankingHead:
         own = stratum.bases == np.arange(len(values))
         compared = (stratum.bases >= 0) & ~own
         correlation = stratum.correlation(values, base)
-        rng, confidence = np.random.default_rng(SEED), 1 - self.error
-        paired = paired_difference(
-            values, base, rng=rng, confidence=confidence, correlation=correlation or 0.0
-        )
+        paired = stratum.paired(self.objective, stratum.bases, self.error)
         tails = with_unseen_tail(values, base, direction=self.direction, confidence=LEVEL)
         others = np.where(compared[:, None], values, math.nan)
         columns = {name: np.atleast_1d(getattr(paired, _FIELDS.get(name, name))) for name in PAIRED}

@@ -437,15 +437,19 @@ def _by_load(world, job, cpus, most):
 def _by_turns(world, job, cpus, most):
     """--spread-job of later releases: the lightest nodes, as many as wanted, between which tasks take turns.
 
-    By a fault a class of weights gives one node even if there are enough.
+    By a fault a class of weights gives one node even if there are enough, unless the job's list has the most.
     """
     scratch, jobs, nodes = world.scratch, world.jobs, world.rules.nodes
     left, weight, used, each = scratch.left, scratch.weight, scratch.size, jobs.cpus_per_task[job]
     need, asked, before, growing = jobs.wanted_nodes[job], cpus, -nodes - 1, True
     for node in range(nodes):
-        used[node] = 0
+        used[node] = each * _must_have(world, job, node)
+        if used[node] > 0:
+            need, most, cpus = need - 1, most - 1, cpus - each
+    if most < 0:
+        return 0
     while growing:
-        heaviest, lightest = -_HEAVIEST, -_HEAVIEST
+        heaviest, lightest = -_HEAVIEST, _HEAVIEST if most == 0 else -_HEAVIEST
         while lightest < _HEAVIEST:
             lightest = _HEAVIEST
             for node in range(nodes):
@@ -455,7 +459,7 @@ def _by_turns(world, job, cpus, most):
                 if left[node] > 0 and weight[node] == lightest and used[node] == 0:
                     used[node] = each
                     need, most, cpus = need - 1, most - 1, cpus - each
-                    if most <= 0 or need <= 0:
+                    if most == 0 or need <= 0:
                         break
             heaviest = lightest
         turns = cpus > 0
@@ -466,15 +470,13 @@ def _by_turns(world, job, cpus, most):
                     used[node] += each
                     cpus -= each
                     turns = cpus > 0
-        growing = cpus > 0 and most > 0 and most != before
+        growing = cpus > 0 and most not in (0, before)
         need, before = max(need, 1) if need == 0 else need, most
     taken, cpus, need = 0, asked, jobs.least_nodes[job]
     for node in range(nodes):
         if used[node] > 0:
-            given, spare = (
-                max(used[node], jobs.cpus_per_node[job]),
-                max(need - 1, 0) * _threads(world, job, node),
-            )
+            given = max(used[node], jobs.cpus_per_node[job])
+            spare = max(need - 1, 0) * _threads(world, job, node)
             scratch.chosen[taken], scratch.most[node] = node, left[node]
             if given > cpus - spare:
                 given = scratch.most[node] = max(cpus - spare, jobs.cpus_per_node[job])

@@ -39,8 +39,6 @@ from gridtune.slurm.shares import ShareTree
 from gridtune.slurm.versions import (
     COUNTED_TASKS,
     FRESH_WEIGHTS,
-    NEEDED_NODES,
-    OTHER_SPREAD,
     SHOWN_CPUS,
     TASKS_PER_NODE,
     release_of,
@@ -96,7 +94,8 @@ def new_world(
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
     records = _records(cluster, requests, pairs, bits, leaf)
-    most = [_most_parts(request, count, release_of(cluster.version)) for request in requests]
+    release = release_of(cluster.version)
+    most = [request.most_parts(count, release) for request in requests]
     sizes = {
         "nodes": count,
         "words": bits.words,
@@ -137,13 +136,12 @@ def new_world(
         ),
         jobs=JobColumns(
             **of_job,
-            nodes=_column(_asked_nodes(cluster, request) for request in requests),
+            nodes=_column(request.asked_nodes(release) for request in requests),
+            covered=_column(0 < len(one.node_list) >= one.asked_nodes(release) for one in requests),
             # Later releases show a job the processors of its tasks alone, if it asks for no GPUs.
             shown=_column(
-                request.cpus_per_node
-                if release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
-                else NEVER
-                for request in requests
+                one.cpus_per_node if release >= SHOWN_CPUS and one.tasks_per_node and not one.gpus else NEVER
+                for one in requests
             ),
             run=_column(max(1, request.run_time) for request in requests),
             requeue=_column(
@@ -242,9 +240,6 @@ def _named_nodes(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits
     return {
         "listed": _column(places[request.node_list] for request in requests),
         "barred": _column(places[request.exclude] for request in requests),
-        "covered": _column(
-            0 < len(request.node_list) >= _asked_nodes(cluster, request) for request in requests
-        ),
         "named": bits.rows(lists),
     }
 
@@ -514,9 +509,7 @@ def _records(
                 has_gpus = (members for node, members in suiting if request.has_gpus(node))
                 able.append(bits.of(n for members in has_gpus for n in members))
             by_switch = len(cluster.leaves) > 0 and not cluster.least_loaded
-            by_switch = by_switch and all(
-                not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
-            )
+            by_switch = by_switch and all(not node.gpus and (leaf[own] >= 0).all() for node, own in suiting)
             one_of = (node for node, _ in suiting)
             counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
@@ -577,7 +570,7 @@ def _fixed_priority(
     if not rules.multifactor:
         return 0.0
     qos = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
-    nodes = _asked_nodes(cluster, request)
+    nodes = request.asked_nodes(release_of(cluster.version))
     amounts: dict[str, float] = {
         "cpu": request.cpus,
         "mem": max(request.memory, 0) * nodes or request.cpus * request.memory_per_cpu_in(partition),
@@ -594,11 +587,6 @@ def _fixed_priority(
     )
 
 
-def _asked_nodes(cluster: SlurmCluster, request: Request) -> int:
-    """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
-    return request.least_nodes if release_of(cluster.version) >= NEEDED_NODES else request.nodes
-
-
 def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
     """Return what a partition has of each resource that `PriorityWeightTRES` weighs."""
     nodes = [cluster.nodes[number] for number in partition.nodes]
@@ -608,10 +596,3 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
         "node": len(nodes),
         "gres/gpu": sum(sum(node.gpus.values()) for node in nodes),
     }
-
-
-def _most_parts(request: Request, nodes: int, release: int) -> int:
-    """Return on how many nodes a job can be at most."""
-    most = request.most_nodes or max(request.tasks, request.least_nodes)
-    most = min(nodes, request.wanted_nodes if request.tasks_per_node else most)
-    return nodes if most > 1 and request.spread and release >= OTHER_SPREAD else most

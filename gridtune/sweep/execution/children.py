@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -27,8 +28,8 @@ from gridtune.sweep.execution.blocks import LOOK_SECONDS
 
 #: In the sweep's folder: the last of the text that users' code printed, and so many bytes of it.
 _OUTPUT_NAME, _OUTPUT_BYTES = "output.log", 2**16
-#: Times that the child is started.
-_STARTS = 5
+#: Times that the child is started, and seconds between them.
+_STARTS, _PAUSE_SECONDS = 100, 0.1
 #: Characters of the folder for temporary files below which a server of forks has room for its socket's name.
 _LONGEST_FOLDER = 60
 
@@ -64,10 +65,12 @@ class ChildWorkers:
         try:
             for _ in range(_STARTS):
                 process = self._context.Process(target=_serve, args=arguments)
-                # Where the server of forks was killed, the next start has another one.
-                with contextlib.suppress(EOFError, ConnectionError):
+                try:
                     process.start()
                     break
+                except (EOFError, ConnectionError):
+                    # The server of forks was killed; once it is gone, the next start has another one.
+                    time.sleep(_PAUSE_SECONDS)
             else:
                 raise SweepError("no process for the cells could be started", hint="is memory full?")
         finally:

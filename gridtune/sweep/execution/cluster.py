@@ -30,8 +30,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "15",
     "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "600",
     "RAY_agent_register_timeout_ms": "3600000",
-    # Ray ends a process that cannot reach the head for so long.
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "40",
+    # The first driver would wait for workers, for ever if one is killed before it has registered.
+    "RAY_prestart_worker_first_driver": "0",
     # The raylet prints to standard output about dying workers, past every log level; results say it better.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -44,8 +44,10 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 #: Seconds until Ray replaces a worker that has not registered, at least; and times that importing Ray takes,
-#: which tells a slow machine.
-_REGISTER_SECONDS, _REGISTER_IMPORTS = 50, 20
+#: which tells a slow machine, for each worker that a processor starts.
+_REGISTER_SECONDS, _REGISTER_IMPORTS = 40, 5
+#: Seconds after which Ray ends a process that cannot reach the head of a running cluster, or of its own.
+_HEAD_SECONDS = ("40", "15")
 #: How addresses of Ray Client begin.
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
@@ -298,20 +300,20 @@ class RaySession:
     def _live(self) -> None:
         try:
             with contextlib.ExitStack() as set_here:
-                set_here.enter_context(environment(RAY_ENVIRONMENT))
+                patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": _HEAD_SECONDS[self._address is None]}
+                set_here.enter_context(environment(RAY_ENVIRONMENT | patience))
                 # Some of it is read when Ray is imported.
                 began = time.monotonic()
                 import ray  # noqa: PLC0415
 
                 # Ray misses a worker that was killed before it registered only when its time is up.
-                seconds = max(_REGISTER_SECONDS, _REGISTER_IMPORTS * (time.monotonic() - began))
-                patience = {"RAY_worker_register_timeout_seconds": f"{seconds:.0f}"}
-                set_here.enter_context(environment(patience))
+                seconds = _REGISTER_IMPORTS * (time.monotonic() - began)
+                seconds = max(_REGISTER_SECONDS, seconds, seconds * self._workers / processors_here())
+                set_here.enter_context(environment({"RAY_worker_register_timeout_seconds": f"{seconds:.0f}"}))
                 ours = not ray.is_initialized()
                 if ours:
                     cpus = math.ceil(self._workers * (self._needs.cpus + self._needs.helpers))
-                    processors = max(1, cpus) if self._workers else processors_here()
-                    _connect(self._address, processors, self._nodes)
+                    _connect(self._address, cpus or processors_here(), self._nodes)
                 try:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
                     self._crew = Crew(self._workers, self._needs, self._living)

@@ -27,8 +27,8 @@ Executor = Literal["auto", "inline", "ray"]
 #: Hears what a sweep is busy with, and with how many workers.
 Stage = Callable[[str, int], None]
 
-#: Seconds that Ray takes to start, to start workers and to end.
-_RAY_SECONDS = 5.0
+#: Seconds that Ray takes to start, to start workers and to end, on two busy processors.
+_RAY_SECONDS = 8.0
 #: Seconds of a cell up to which cells go on here while Ray starts: compiled code keeps the interpreter from
 #: the thread that starts it.
 _SHORT_CELL_SECONDS = 0.05
@@ -180,14 +180,14 @@ class SweepExecutor:
         """Return whether workers would not end so many seconds of work sooner, as Ray has to start first."""
         return seconds * (1 - 1 / (self.workers or processors_here())) <= _RAY_SECONDS
 
-    def _stay(self, queue: BlockQueue) -> bool:
-        """Return whether cells stay here; where much is left, Ray is started and then takes them."""
+    def _stay(self, queue: BlockQueue, *, beside: bool = False) -> bool:
+        """Return whether cells stay here, or beside in a child; with much left, Ray starts and takes them."""
         if self.executor == "inline" or queue.seconds_left is None:
             return True
         if self._session is None and self._is_little(queue.seconds_left):
             return True
         self.start_ray()
-        short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
+        short = beside or queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
         return short and self._session is not None and not self._session.answered
 
     def _run_here(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
@@ -230,7 +230,7 @@ class SweepExecutor:
         crew = Crew(1, CellResources(1.0), lambda: [{"CPU": 1.0}])
         driver = SweepDriver(queue, sink=sink, busy=partial(self.stage, "running"), crew=crew)
         with contextlib.closing(ChildWorkers(partial(Simulator, settings), self.folder)) as workers:
-            driver.run(workers, lambda: self._stay(queue))
+            driver.run(workers, lambda: self._stay(queue, beside=True))
 
     def _settings(
         self, configurations: Sequence[Mapping[str, Any]], workloads: Mapping[str, Any]

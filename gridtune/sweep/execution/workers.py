@@ -51,9 +51,10 @@ class _Actors:
 
     def answers(self) -> Iterator[tuple[str, Any]]:
         """Wait a moment; yield answers of actors, and the errors of those that have died."""
-        ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
-        if not ready:
-            ready, _ = ray.wait(list(self._calls), timeout=LOOK_SECONDS)
+        calls = list(self._calls)
+        ready = (
+            ray.wait(calls, num_returns=len(calls), timeout=0)[0] or ray.wait(calls, timeout=LOOK_SECONDS)[0]
+        )
         for reference in ready:
             name = self._calls.pop(reference)
             try:

@@ -5,9 +5,8 @@ CRC-32 of everything before it, and the line of a cell holds the text that the c
 digit that was changed by hand or by a failing disk is found when the line is read, and each result says which
 code, parameters and traces made it.
 
-Of a long journal, some thousand lines at a time become a segment: a file of compressed columns, named after
-its checksum and never changed. Facts that results share are in it once. The header of the lines that are left
-names the segments, so that both change in one step.
+Of a long journal, some thousand lines at a time become a segment, a file of columns. The header of the lines
+that are left names the segments, so that both change in one step.
 
 MLflow, tables and progress derive from the journal, and the cells left to run are the space's without the
 journal's. A process killed at any moment leaves at worst one torn last line, which the next one to open the
@@ -19,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
-import hashlib
 import json
 import os
 import re
@@ -30,13 +28,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
-import pyarrow as pa
-
-from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
+from gridtune.core.cells import CellResult, canonical_json, id_of_identity
 from gridtune.core.sources import software_versions
 from gridtune.errors import SweepError
 from gridtune.storage import draft_of
 from gridtune.sweep.journal.disk import AppendOnlyFile, OnFull
+from gridtune.sweep.journal.segments import Segment, compact_json
 
 #: The file in a sweep's folder.
 JOURNAL_NAME = "journal.jsonl"
@@ -50,19 +47,11 @@ _BEFORE_IDENTITY, _AFTER_IDENTITY = b',"identity":', b',"configuration_id":'
 _PROPOSAL = "proposal"
 #: Attributes of a result that a line has under their own names; the metrics are converted besides.
 _PLAIN = ("configuration_id", "workload", "configuration", "replicate", "traces", "state", "notes")
-#: Results of a segment, the folder of segments beside a journal, and how names of metrics' columns begin.
-_SEGMENT, SEGMENTS, _METRIC = 4_096, "journal", "metric."
-#: Columns of a segment: of each result alone, and of facts that results share.
-_OWN = ("cell_id", "identity", "seconds")
-_FACTS = {
-    "configuration": ("configuration_id", "workload", "configuration", "traces"),
-    "replicate": ("replicate", "seed", "own_parameters"),
-    "outcome": ("state", "notes", "error", "worker"),
-}
+#: Results of a segment, and the folder of segments beside a journal.
+_SEGMENT, SEGMENTS = 4_096, "journal"
 
 #: `json.loads` without its guess of the encoding, which takes a fifth of its time.
 _decode = json.JSONDecoder().decode
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class _AlteredLineError(ValueError):
@@ -71,7 +60,7 @@ class _AlteredLineError(ValueError):
 
 def _record_line(record: Mapping[str, Any]) -> bytes:
     """Return a record as a line with its check."""
-    return _checked(_json(record))
+    return _checked(compact_json(record))
 
 
 def _result_line(result: CellResult) -> bytes:
@@ -80,15 +69,7 @@ def _result_line(result: CellResult) -> bytes:
     rest |= {"own": result.own_parameters, "metrics": result.metrics, "error": result.error}
     rest |= {"seconds": result.seconds, "worker": result.worker, "seed": result.seed}
     start = f'{{"cell_id":{json.dumps(result.cell_id)},"identity":{result.identity or "null"},'
-    return _checked(start.encode() + _json(rest)[1:])
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return _encode(value).encode()
-    except (TypeError, ValueError):
-        # NaN, a NumPy number, a path: to look for them in every result takes as long as writing it.
-        return _encode(finite_json(value)).encode()
+    return _checked(start.encode() + compact_json(rest)[1:])
 
 
 def _checked(text: bytes) -> bytes:
@@ -147,74 +128,6 @@ def _identity_text(line: bytes, record: Mapping[str, Any]) -> str:
         if id_of_identity(text) != record["cell_id"]:
             raise _AlteredLineError("the line has been altered: the cell's id is not that of its identity")
     return text
-
-
-class _Segment:
-    """A file with some thousand results as compressed columns, which can be read alone."""
-
-    @staticmethod
-    def of(results: Sequence[CellResult]) -> bytes:
-        """Return results as the content of a segment."""
-        columns = {name: [getattr(one, name) for one in results] for name in _OWN}
-        for column, names in _FACTS.items():
-            facts = ({name: getattr(one, name) for name in names} for one in results)
-            columns[column] = pa.array(map(_json, facts)).dictionary_encode()
-        columns["metrics"] = pa.array(_json(list(one.metrics)) for one in results).dictionary_encode()
-        for name in dict.fromkeys(name for one in results for name in one.metrics):
-            columns[_METRIC + name] = pa.array([one.metrics.get(name) for one in results], pa.float64())
-        table, sink = pa.table(columns), pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 9))
-        with pa.ipc.new_file(sink, table.schema, options=options) as file:
-            file.write_table(table)
-        return bytes(sink.getvalue().to_pybytes())
-
-    @staticmethod
-    def name(content: bytes) -> str:
-        return f"{hashlib.sha256(content).hexdigest()[:16]}.arrow"
-
-    @classmethod
-    def read(cls, path: Path, shared: dict[bytes, Any]) -> Iterable[CellResult]:
-        """Yield the results of a segment.
-
-        Parameters
-        ----------
-        path
-            Its file.
-        shared
-            Facts by their text, which results of all segments share; those of this one are added.
-
-        Raises
-        ------
-        SweepError
-            If it is missing or not what was written.
-        """
-        content = path.read_bytes() if path.exists() else b""
-        if cls.name(content) != path.name:
-            fault = "has been altered: its checksum is not that in its name" if content else "is missing"
-            hint = f"`gridtune results repair {path.parents[1]}` sets it aside; the sweep reruns its cells"
-            raise SweepError(f"this segment of the journal {fault}", path=path, hint=hint)
-        table = pa.ipc.open_file(pa.py_buffer(content)).read_all().combine_chunks()
-        columns = [table[name].to_pylist() for name in _OWN]
-        for name in (*_FACTS, "metrics"):
-            encoded = table[name].combine_chunks()
-            texts = encoded.dictionary.to_pylist()
-            shared |= {text: json.loads(text) for text in texts if text not in shared}
-            columns.append([shared[texts[place]] for place in encoded.indices.to_pylist()])
-        names = [name for name in table.column_names if name.startswith(_METRIC)]
-        metrics = [name.removeprefix(_METRIC) for name in names]
-        numbers = [table[name].to_numpy().tolist() for name in names]
-        for *own, configuration, replicate, outcome, measured, row in zip(
-            *columns, zip(*numbers, strict=True) if names else [()] * table.num_rows, strict=True
-        ):
-            values = dict(zip(_OWN, own, strict=True), **configuration, **replicate, **outcome)
-            given, further = values["configuration"], values.pop("own_parameters")
-            values["parameters"] = {**given, **further} if further else given
-            values["metrics"] = dict(zip(metrics, row, strict=True))
-            if measured != metrics:
-                values["metrics"] = {name: values["metrics"][name] for name in measured}
-            result = object.__new__(CellResult)
-            result.__dict__.update(values)
-            yield result
 
 
 #: Versions of a journal without segments and with them; a newer one is not touched. 2 added checks.
@@ -280,7 +193,7 @@ def _parse(
                 for name in (name for name in header.get("segments", ()) if name not in read):
                     read.add(name)
                     try:
-                        found = _Segment.read(path.parent / SEGMENTS / name, shared)
+                        found = Segment.read(path.parent / SEGMENTS / name, shared)
                         results.update((result.cell_id, result) for result in found)
                     except SweepError as altered:
                         if faulty is None:
@@ -535,8 +448,8 @@ class Journal:
         results, segments = list(self._last.values()), list(self._segments)
         size = -(-len(results) // (len(results) // _SEGMENT))
         for first in range(0, len(results), size):
-            content = _Segment.of(results[first : first + size])
-            segments.append(_Segment.name(content))
+            content = Segment.of(results[first : first + size])
+            segments.append(Segment.name(content))
             self._replace(self.path.parent / SEGMENTS / segments[-1], content)
         with self.path.open("rb") as file:
             before = file.read(self._kept)

@@ -127,7 +127,7 @@ def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellR
     first, groups = distinct_rows(table, columns)
     rows = table.select(columns).take(pa.array(first)).to_pylist()
     labels, places = table["replicate"].to_pylist(), groups.tolist()
-    described: dict[tuple[int, ...], dict[str, Any]] = {}
+    described: dict[tuple[int, ...], tuple[dict[str, Any], bool]] = {}
     found = []
     for cell_id, replicate, place in zip(table["cell_id"].to_pylist(), labels, places, strict=True):
         result = journal.get(cell_id)
@@ -139,9 +139,10 @@ def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellR
             *map(id, (result.configuration, result.traces, result.workload, result.configuration_id)),
         )
         if key not in described:
-            described[key] = _description(result, rows[place])
-        changed = described[key]
-        if result.replicate != replicate or any(getattr(result, name) != changed[name] for name in changed):
+            changed = _description(result, rows[place])
+            described[key] = changed, all(getattr(result, name) == changed[name] for name in changed)
+        changed, same = described[key]
+        if result.replicate != replicate or not same:
             parameters = {**result.own_parameters, **changed["configuration"]}
             result = replace(result, **changed, replicate=replicate, parameters=parameters)
         found.append(result)

@@ -69,7 +69,7 @@ def starter_text(
         "# The parameters to vary: every value is combined with every other.",
         *_block("dimensions", starter.dimensions, meaning),
         "",
-        *_replicates(system, starter, workload),
+        *_replicates(system, workload),
         "",
         *_objectives(system, starter.objectives),
         "",
@@ -121,12 +121,12 @@ def _value(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...").strip()
 
 
-def _replicates(system: System, starter: SuggestedSpace, workload: Workload) -> Iterator[str]:
+def _replicates(system: System, workload: Workload) -> Iterator[str]:
     """Yield how often every configuration is repeated, and why so."""
     fields = system.Parameters.model_fields
-    replicates = starter.replicates
+    replicates = {"seeds": _SHAKES}
     why = ["# Repetitions of every configuration. Differences are taken one by one."]
-    if replicates is None and system.Parameters.window_parameter in fields:
+    if system.Parameters.window_parameter in fields:
         windows = starter_windows(len(workload))
         # Six comparisons are the fewest that can prove anything; a log of a few jobs has what it has.
         replicates = {"windows": windows or max(1, min(6, len(workload) // 10))}
@@ -147,5 +147,5 @@ def _replicates(system: System, starter: SuggestedSpace, workload: Workload) -> 
             ]
     yield from why
     yield "replicates:"
-    for name, value in (replicates or {"seeds": _SHAKES}).items():
+    for name, value in replicates.items():
         yield f"  {name}: {value}"

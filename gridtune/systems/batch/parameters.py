@@ -176,6 +176,14 @@ class BatchParameters(Selection):
     def _check_order(cls, value: str | None) -> str | None:
         return None if value is None else _expression_or_name(value)[0]
 
+    @field_validator("kill", mode="wrap")
+    @classmethod
+    def _check_kill(cls, value: Any, check: Callable[[Any], Any]) -> Any:
+        try:
+            return check(value)
+        except ValueError:
+            raise ValueError(f"must be auto, true or false, but got {value!r}") from None
+
     @field_validator("predictor")
     @classmethod
     def _check_predictor(cls, value: str) -> str:

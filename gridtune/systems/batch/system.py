@@ -22,14 +22,7 @@ from gridtune.batch.policies.rollout import get_order
 from gridtune.batch.replay import models_of, simulate
 from gridtune.core.schedules.schedule import Schedule, validate_schedule
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Outcome,
-    Streams,
-    SuggestedSpace,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.system import Outcome, Streams, SuggestedSpace, System, SystemParameters, WorkloadLoader
 from gridtune.errors import GridtuneError
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.workload.workload import Workload

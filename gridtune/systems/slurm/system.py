@@ -155,7 +155,7 @@ class SlurmSystem(System):
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     Parameters: ClassVar[type[SystemParameters]] = _SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
@@ -226,6 +226,7 @@ class SlurmSystem(System):
             "processors": cluster.cpus,
             "cleaning": dict(workload.cleaning),
             "left_out": dict(jobs.left_out),
+            "taken_otherwise": dict(jobs.changed),
             "not_modelled": list(cluster.not_modelled),
             **log_remarks(workload.contents, self.modelled_features(parameters)),
         }

@@ -318,6 +318,8 @@ class _AccountedJobs:
     def _counted(self, quantity: str) -> IntArray:
         """Return a count, times the number of workers that each have so many."""
         counts, many = self.read.numbers(quantity), self.read.numbers(f"workers of {quantity}")
+        parts = self.read.texts(quantity).matching(r"^\d*\.\d*[1-9]\d*$")
+        self.notes[f"jobs with fractions in {quantity}, rounded up"] += int(parts.sum())
         whole = -(-counts // self.records.kind.parts.get(quantity, 1))
         return np.where(counts > 0, whole * np.where(many > 0, many, 1), counts)
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from gridtune.errors import MetricError
 from gridtune.report.findings import answers_of
 from gridtune.report.rankings.cells import read_cells
+from gridtune.report.rankings.combined import _correlation
 from gridtune.report.rankings.ranking import Ranking, Verdict, has_values, rank, verdict_text
 from gridtune.statistics import mean_interval
 from tests.report.synthetic import overall_of, ranking_of, sweep_table
@@ -486,3 +488,28 @@ def test_real_runs_that_differ_make_intervals_and_verdicts_less_sure() -> None:
     assert doubted["relative"] == sure["relative"]
     # Of equal schedules nothing is in doubt.
     assert rows(0.3)["same"]["verdict"] == Verdict.EQUAL
+
+
+@pytest.mark.parametrize("replicates", [10, 11, 50, 333])
+def test_strata_correlate_as_numpy_says_and_no_less_than_0(replicates: int) -> None:
+    rng = np.random.default_rng(replicates)
+    for weight in (-1.0, 0.0, 0.5, 100.0):
+        both = rng.lognormal(3, 2, (2, replicates))
+        both[1] += weight * both[0]
+        assert _correlation(both) == max(0.0, float(np.corrcoef(both)[0, 1]))
+    both[1] = 7.0
+    assert _correlation(both) == 1.0
+
+
+def test_a_comparison_with_the_baseline_is_made_once_for_each_baseline_metric_and_error() -> None:
+    table = cells({(1,): [3.0, 4.0, 6.0], (2,): [2.0, 2.0, 5.0], (3,): [9.0, 7.0, 8.0]}, ["size"])
+    (stratum,) = read_cells(table, {"size": 1}).strata
+    first = stratum.paired("wait", stratum.bases, 0.05)
+    assert stratum.paired("wait", stratum.bases.copy(), 0.05) is first
+    others = (
+        stratum.paired("wait", np.full_like(stratum.bases, 2), 0.05),
+        stratum.paired("wait", stratum.bases, 0.01),
+    )
+    assert np.asarray(first.difference).tolist() == pytest.approx([0.0, -4 / 3, 11 / 3])
+    assert np.asarray(others[0].difference).tolist() == pytest.approx([-11 / 3, -5.0, 0.0])
+    assert np.all(np.asarray(others[1].low)[1:] < np.asarray(first.low)[1:])

@@ -174,12 +174,21 @@ def test_switches_reach_the_simulation() -> None:
         ({"warmup": 1}, "less than 1"),
         ({"processors": 0}, "greater than 0"),
         ({"walltime": "guess"}, "'log', 'exact', 'noise' or 'predicted'"),
+        ({"kill": "maybe"}, "must be auto, true or false, but got 'maybe'"),
         ({"colour": "red"}, "Extra inputs"),
     ],
 )
 def test_what_is_refused(parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         BatchParameters.model_validate({"trace": "x", **parameters})
+
+
+def test_blanks_around_an_order_make_no_other_cell() -> None:
+    for order in ("sjf", "wfp3(exponent=2)", "wait / walltime", "rollout(moves=5)"):
+        one, other = (
+            BatchParameters.model_validate({"trace": "x", "order": o}) for o in (order, f" {order} ")
+        )
+        assert one == other
 
 
 def test_windows_of_a_continuous_replay_share_one_schedule(log: str) -> None:

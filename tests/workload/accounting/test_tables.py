@@ -149,6 +149,14 @@ def test_names_of_qacct_have_slots_and_cpu_seconds(tmp_path):
     np.testing.assert_array_equal(log.wait_time, [100, 50])
 
 
+def test_fractions_of_processors_are_counted(tmp_path):
+    path = tmp_path / "shares.csv"
+    path.write_text("submit,start,end,cpus\n0,0,9,1.5\n1,2,9,2.0\n2,3,9,0.25\n3,4,9,1.5K\n")
+    log = read_workload(path)
+    np.testing.assert_array_equal(log.processors, [2, 2, 1, 1500])
+    assert "2 jobs with fractions in processors, rounded up" in log.contents.notes
+
+
 def test_accounting_of_pbs(tmp_path):
     log = read_workload(written(tmp_path, "20240401", PBS))
     np.testing.assert_array_equal(log.job_id, [17, 20])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gridtune.batch.environment import BatchVectorEnv
 from gridtune.batch.estimates import Kill
-from gridtune.batch.simulator.decisions import ROW, STATE
+from gridtune.batch.simulator.decisions import PREDICTED, ROW, STATE
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, RowNetwork, load_policy, read_checkpoint
@@ -26,7 +26,7 @@ class CandidateNetwork(RowNetwork):
     before: ClassVar[int] = STATE
 
     def __init__(self, features: int, actions: int) -> None:
-        if features != STATE + actions * ROW:
+        if features - STATE not in (actions * ROW, actions * (ROW + PREDICTED)):
             raise PolicyError(
                 f"{actions} candidates have {STATE + actions * ROW} numbers, not {features}",
                 hint="its environment is gridtune/Batch-v0 with flat=True",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from gridtune.batch.estimates import kill_decided
 from gridtune.core.measures import Measure
@@ -41,6 +41,8 @@ class _BatchPPOParameters(PPOParameters, LogParameters):
     load: Positive = 1.0
     jobs: Count = 256
     candidates: Count = 128
+    warm: Annotated[int, Field(ge=0)] = 0
+    predict: bool = False
     mode: Literal["pick", "backfill"] = "pick"
     backfill: Literal["none", "easy"] = "easy"
     order: str = "fcfs"
@@ -67,17 +69,18 @@ class _BatchPPOParameters(PPOParameters, LogParameters):
     @property
     def decisions(self) -> dict[str, Any]:
         """The options of `BatchVectorEnv` that say what the policy decides."""
-        names = ("candidates", "mode", "backfill", "order", "protect")
+        names = ("candidates", "predict", "mode", "backfill", "order", "protect")
         return {name: getattr(self, name) for name in names}
 
-    def options(self) -> dict[str, Any]:
+    def options(self, *, relative: bool) -> dict[str, Any]:
         p = self
         return {
             **p.decisions,
             "processors": p.processors,
             "jobs": p.jobs,
+            "warm": p.warm,
             "reward": p.reward,
-            "relative": True,
+            "relative": relative,
         }
 
 
@@ -114,19 +117,21 @@ class BatchPPO(PPOTraining):
         """Refuse to train without torch, on too few jobs, or where there is nothing to decide."""
         super().preflight(parameters, load)
         learned, _ = self._split(parameters, load)
-        _make_env(learned, parameters.options(), 1).reset(seed=0)
+        _make_env(learned, parameters.options(relative=True), 1).reset(seed=0)
 
     def split(self, parameters: _BatchPPOParameters, log: Workload | None) -> tuple[Workload, Workload]:
         """Return the jobs to learn on, and those held out."""
         assert log is not None
         names = Selection.model_fields.keys() & _BatchPPOParameters.model_fields.keys()
         selection = Selection(**{name: getattr(parameters, name) for name in names})
-        parts = split_log(selection.selected_jobs(log), parameters.held_out, parameters.jobs, field="jobs")
+        parts = split_log(
+            selection.selected_jobs(log), parameters.held_out, parameters.warm + parameters.jobs, field="jobs"
+        )
         return parts[0].scale_load(parameters.load), parts[1].scale_load(parameters.load)
 
     def env_maker(self, parameters: _BatchPPOParameters, learned: Workload) -> Callable[[int], Any]:
         """Return the environments of windows of the jobs to learn on."""
-        return partial(_make_env, learned, parameters.options())
+        return partial(_make_env, learned, parameters.options(relative=parameters.reward != "delay"))
 
     def scores(
         self,
@@ -138,8 +143,8 @@ class BatchPPO(PPOTraining):
         """Return the improvement on held-out windows, one after the other, with the likeliest choices."""
         from gridtune.systems.batch.learners.candidate_network import play_windows  # noqa: PLC0415 (torch)
 
-        count = min(len(held_out) // parameters.jobs, _WINDOWS)
-        machines = _make_env(held_out, parameters.options(), count)
+        count = min(len(held_out) // (parameters.warm + parameters.jobs), _WINDOWS)
+        machines = _make_env(held_out, parameters.options(relative=True), count)
         first = np.linspace(0, machines.starts - 1, count).astype(np.int64)
         improvement = play_windows(network, machines, first)
         return {
