@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import random
 import shutil
 import signal
@@ -170,7 +171,8 @@ def _each(options: argparse.Namespace) -> int:
         folder = options.logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
         folder.mkdir(parents=True, exist_ok=True)
         venues, phases = options.venues.split(","), options.phases.split(",")
-        outcome = kill_in_phases(folder.resolve(), venues, kinds, phases, options.each, seed)
+        where, seconds = folder.resolve(), math.inf if options.seconds is None else options.seconds
+        outcome = kill_in_phases(where, venues, kinds, phases, options.each, seed, seconds)
     outcome.report(sorted(outcome.faults))
     return 0 if outcome.good else 1
 

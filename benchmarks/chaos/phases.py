@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import random
 import re
@@ -182,7 +183,13 @@ def _left(folder: Path) -> list[str]:
 
 
 def kill_in_phases(
-    folder: Path, venues: list[str], kinds: list[str] | None, phases: list[str], times: int, seed: int
+    folder: Path,
+    venues: list[str],
+    kinds: list[str] | None,
+    phases: list[str],
+    times: int,
+    seed: int,
+    seconds: float = math.inf,
 ) -> Outcome:
     """Kill each process in each phase, so many times; return what came of it.
 
@@ -200,6 +207,8 @@ def kill_in_phases(
         For each process and phase.
     seed
         Of the moments.
+    seconds
+        After which no more are killed.
     """
     outcome, began = Outcome([seed]), time.monotonic()
     moment = random.Random(seed)
@@ -223,6 +232,8 @@ def kill_in_phases(
     ended: list[tuple[str, _Command, int, Future[str]]] = []
     others = ProcessPoolExecutor(1)
     for number, (venue, kind, phase) in enumerate(itertools.chain(*rounds)):
+        if time.monotonic() - began > seconds:
+            break
         own = folder / "runs" / f"{number:04}"
         own.mkdir(parents=True)
         with _command(base, venue, own) as command:
@@ -239,7 +250,9 @@ def kill_in_phases(
         outcome.faults[what] += 1
         outcome.waits.setdefault(what, []).append(silence)
         problems = [_fault_of(command, kind), None if silence <= SILENCE else f"{silence:.0f} s of silence"]
-        outcome.problems += [f"{number:04} {what}: {problem}" for problem in problems if problem]
+        told = [f"{number:04} {what}: {problem}" for problem in problems if problem]
+        outcome.problems += told
+        print(*told, sep="\n", end="\n" * bool(told), flush=True)
         # The next sweep runs meanwhile.
         future = others.submit(_resume, space, command.out, code == EXIT_FAILED_CELLS)
         ended.append((f"{number:04} {what}", command, command.results, future))

@@ -87,12 +87,8 @@ class _Compared:
         """Return the mean relative difference with the bad replicates that all strata together can miss."""
         if self.is_baseline:
             return math.nan
-        tails = [
-            with_unseen_tail(
-                part.values, part.base, direction=direction, replicates=self.pairs, confidence=LEVEL
-            )
-            for part in self.parts.values()
-        ]
+        options: dict[str, Any] = {"direction": direction, "replicates": self.pairs, "confidence": LEVEL}
+        tails = [with_unseen_tail(part.values, part.base, **options) for part in self.parts.values()]
         return float(np.mean(np.array(tails)))
 
 
@@ -172,9 +168,10 @@ class _Replicates:
             for place, name in enumerate(names):
                 of_log = [part.relative for number, part in entry.parts.items() if self.logs[number] == name]
                 by_log[index, place] = np.mean(of_log) if of_log else math.nan
+            pairs = entry.pairs
             for number, part in entry.parts.items():
                 # Weights make the plain mean over all replicates the mean of the strata's means.
-                weight = entry.pairs / (len(entry.parts) * part.pairs)
+                weight = pairs / (len(entry.parts) * part.pairs)
                 first[index, self.units[number]] += np.nan_to_num(part.values * weight)
                 second[index, self.units[number]] += np.nan_to_num(part.base * weight)
                 shared[index, self.units[number][np.isfinite(part.values)]] = True
