@@ -3,8 +3,8 @@
     python -m benchmarks.batch_learners kth-sp2:2/2 ctc-sp2-reconstructed FILE --policy ppo-0 net-0.npz …
 
 A policy is the folder of a training, a file of `benchmarks.batch_search` or `benchmarks.batch_stock`, or the
-weights of a network as text (`benchmarks/networks`). All of them start the oldest job first once it has waited
-for four days. J and its intervals are those of `benchmarks.lookahead`.
+weights of a network as text (`benchmarks/networks`). All of them start the oldest job first once it has
+waited for four days. J and its intervals are those of `benchmarks.lookahead`.
 """
 
 from __future__ import annotations
