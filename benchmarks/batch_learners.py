@@ -2,9 +2,9 @@
 
     python -m benchmarks.batch_learners kth-sp2:2/2 ctc-sp2-reconstructed FILE --policy ppo-0 net-0.npz …
 
-A policy is the folder of a training, or a file of `benchmarks.batch_search` or `benchmarks.batch_stock`. All
-of them start the oldest job first once it has waited for four days. J and its intervals are those of
-`benchmarks.lookahead`.
+A policy is the folder of a training, a file of `benchmarks.batch_search` or `benchmarks.batch_stock`, or the
+weights of a network as text (`benchmarks/networks`). All of them start the oldest job first once it has
+waited for four days. J and its intervals are those of `benchmarks.lookahead`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ def by_layers(parts: list[np.ndarray], log: gt.Workload) -> gt.Schedule:
 
 def by_file(place: Path, log: gt.Workload, extended: bool) -> gt.Schedule:
     """Replay a log by a learned policy."""
+    if place.suffix == ".csv":
+        player = Player("network", log)
+        player.extended = extended
+        return player.schedule(np.loadtxt(place))
     if place.suffix != ".npz":
         return by_checkpoint(find_policy(place), log)
     with np.load(place) as stored:
@@ -92,7 +96,9 @@ class Learned(Comparison):
 
     def __init__(self, label: str, log: gt.Workload, places: list[Path], extended: bool) -> None:
         self.label, self.jobs = label, len(log)
-        self.learned = [place.name.removesuffix(".npz") for place in places] + [CLAIRVOYANT]
+        self.learned = [place.name.removesuffix(".npz").removesuffix(".csv") for place in places] + [
+            CLAIRVOYANT
+        ]
         others = {**RULES, **{name: ROLLOUTS[name] for name in ("index", "wait")}}
         others[CLAIRVOYANT] = {**ROLLOUTS["index"], "walltime": "exact"}
         schedules = {name: gt.simulate(log, **options) for name, options in others.items()}
