@@ -30,6 +30,8 @@ __all__ = ["PHASES", "PROCESSES", "SILENCE", "kill_in_phases"]
 SILENCE = 60.0
 #: Seconds after which a command that says nothing is killed.
 _HANGS = 180.0
+#: Seconds within which a command that has ended is explained.
+_LAST_WORDS = 3.0
 #: Seconds that processes may outlive their command.
 _LEAVING = 60.0
 #: Cells of a sweep, and the seconds of each.
@@ -249,7 +251,11 @@ def kill_in_phases(
             continue
         outcome.faults[what] += 1
         outcome.waits.setdefault(what, []).append(silence)
-        problems = [_fault_of(command, kind), None if silence <= SILENCE else f"{silence:.0f} s of silence"]
+        # The message may come a moment after the end, from another process.
+        deadline = time.monotonic() + _LAST_WORDS
+        while (fault := _fault_of(command, kind)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        problems = [fault, None if silence <= SILENCE else f"{silence:.0f} s of silence"]
         told = [f"{number:04} {what}: {problem}" for problem in problems if problem]
         outcome.problems += told
         print(*told, sep="\n", end="\n" * bool(told), flush=True)
