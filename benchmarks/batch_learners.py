@@ -33,15 +33,17 @@ AGAINST = ("fcfs", "unicef", "f1, 2 days", "f1, 4 days", "saf, 2 days", "saf, 4 
 CLAIRVOYANT = "index, true run times"
 
 
-def play(log: gt.Workload, choose: Callable[[Any], Any], **options: Any) -> gt.Schedule:
-    """Replay a log by an agent, with the guard: `choose` takes the machines and returns an action."""
+def play(
+    log: gt.Workload, choose: Callable[[Any], Any], *, guarded: bool = True, **options: Any
+) -> gt.Schedule:
+    """Replay a log by an agent, with a guard or without: `choose` returns an action for the machines."""
     machines = BatchVectorEnv(1, log, jobs=len(log), **options)
     everywhere, oldest = np.ones(1, np.bool_), np.zeros(1, np.int64)
     machines.begin(everywhere, oldest)
-    limit = GUARD / (GUARD + DAY)
+    limit = GUARD / (GUARD + DAY) if guarded else 1.0
     while not machines.over[0]:
-        guarded = machines.observed[0, STATE + 5] > limit
-        machines.decide(oldest if guarded else choose(machines), everywhere)
+        late = machines.observed[0, STATE + 5] > limit
+        machines.decide(oldest if late else choose(machines), everywhere)
     return machines.schedule()
 
 

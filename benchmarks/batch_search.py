@@ -486,15 +486,14 @@ def main() -> None:
     parser.add_argument("--population", type=int, default=24)
     parser.add_argument("--sigma", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--network", type=Path, help="with rollout: one more order, a network's file")
+    parser.add_argument(
+        "--network", type=Path, help="with rollout: one more order, a network of benchmarks/networks"
+    )
     parser.add_argument("--draws", type=int, default=3, help="versions of each log in a generation")
     parser.add_argument("--every", type=int, default=10, help="generations between evaluations")
     parser.add_argument("--seconds", type=float, default=math.inf, help="CPU seconds")
     options = parser.parse_args()
-    network = _NONE
-    if options.network is not None:
-        with np.load(options.network) as stored:
-            network = stored["weights"]
+    network = _NONE if options.network is None else np.loadtxt(options.network)
     learned, held_out, rng = [], [], np.random.default_rng([options.seed, 1])
     for text in options.log:
         _, log = log_of(text)

@@ -160,7 +160,7 @@ def _fault_of(command: _Command, kind: str) -> str | None:
     if "Traceback" in printed:
         return "a traceback"
     complete = command.results >= _CELLS
-    told = "error: " in printed and "hint: " in printed and "the same command goes on" in printed
+    told = "error: " in printed and "hint: " in printed
     # 1: some cells have no result; 2: the sweep was refused or given up.
     ends = {0: complete, EXIT_FAILED_CELLS: told or (complete and " lost" in printed), 2: told}
     if kind == "driver":

@@ -11,6 +11,7 @@ import tomllib
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -149,7 +150,13 @@ def _end_at_signals() -> None:
     for one in (signal.SIGTERM, signal.SIGHUP):
         # `nohup` ignores SIGHUP.
         if ours and signal.getsignal(one) is signal.SIG_DFL:
-            signal.signal(one, signal.default_int_handler)
+            signal.signal(one, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End as Ctrl-C does; Ray's handler of SIGTERM has set an alarm that would abort this process soon."""
+    signal.alarm(0)
+    raise KeyboardInterrupt
 
 
 def _usage_error(fault: click.ClickException) -> str:

@@ -6,6 +6,7 @@ Source: the tags of https://github.com/SchedMD/slurm from 22.05 to 26.05. A rule
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
@@ -67,6 +68,7 @@ FREE_COMPONENTS = 26_05_00
 FIRST_NODE = 26_05_00
 
 
+@lru_cache
 def release_of(version: str) -> int:
     """Return a release as a number, 24_11_05 for "24.11.5"; its latest where the text is "24.11".
 

@@ -6,12 +6,15 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gridtune.cli.main import _interrupt
 
 #: Nothing listens on the port "discard".
 NOBODY = "http://127.0.0.1:9"
@@ -210,3 +213,10 @@ def test_a_reader_that_closes_its_end_ends_the_command_quietly(words: str) -> No
         assert process.stderr.read() == ""
     # The library that prints tables ends a process with 1.
     assert process.returncode in (0, 1)
+
+
+def test_an_interrupt_takes_back_the_alarm_that_would_abort_the_command() -> None:
+    signal.alarm(600)
+    with pytest.raises(KeyboardInterrupt):
+        _interrupt(signal.SIGTERM, None)
+    assert signal.alarm(0) == 0

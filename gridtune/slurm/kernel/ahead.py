@@ -12,15 +12,18 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import add_node, copy_free, fits_better, has, ones, room_of
+from gridtune.slurm.kernel.table import first_slot, has_all, next_later
 from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FIRST_NODE, OWN_ENDS
 
 #: Seconds of the first group of ends that a predicted start looks at.
 FIRST_WINDOW = 30
 #: A form's list has a bitmap after so many nodes.
 STRIDE = 16
-#: The most steps that are kept of a search, and the nodes that a step may depend on.
-STEPS, WITNESSES = 64, 3
+#: The most steps that are kept of a kind of search, and the nodes that a step may depend on.
+STEPS, WITNESSES = 128, 3
 _BIT = np.uint64(1)
+#: Of so many nodes the first in a list is found by looking at all.
+_FEW = 24
 
 
 @kernel()
@@ -60,6 +63,7 @@ def _add(world, form, node, ended):
     add_node(fits, node)
     place = forms.length[form]
     forms.node[form * size + place], forms.ended[form * size + place] = node, ended
+    forms.place[form * size + node] = place
     forms.length[form] = place + 1
     if (place + 1) % STRIDE == 0:
         mark = _marks_of(world, form) + (place + 1) // STRIDE * words
@@ -67,7 +71,7 @@ def _add(world, form, node, ended):
             forms.marks[mark + w] = fits[w]
 
 
-@kernel()
+@kernel(forceinline=True)
 def _list_nodes(world, record, form):
     """List the nodes that suit a form: those with room now, then others as running jobs end."""
     forms, running, later, fits = world.forms, world.running, world.later, world.fits
@@ -84,10 +88,11 @@ def _list_nodes(world, record, form):
         job = running.by_limit[i]
         for k in range(running.begin[job], running.begin[job] + running.parts[job]):
             node = running.node[k]
+            if has(fits, 0, node) or not has(world.records.able, able, node):
+                continue
             later.cpus[node] += running.cpus[k]
             later.memory[node] += running.memory[k]
-            may = has(world.records.able, able, node) and not has(fits, 0, node)
-            if may and room_of(world, later, record, node) >= need:
+            if room_of(world, later, record, node) >= need:
                 _add(world, form, node, i + 1)
 
 
@@ -151,29 +156,43 @@ def usable_nodes(world, record, first, begin, end):
             usable[w] &= rows[one + w] & rows[two + w] & rows[three + w] & rows[four + w]
 
 
-@kernel()
-def may_start(world, record, form, first, begin, end, ended):
-    """Tell whether enough nodes without a plan in a time, put into `usable`, have room after so many ends.
+@kernel(forceinline=True)
+def count_usable(world, record, form, first, begin, end, ended):
+    """Return how many nodes without a plan in a time, put into `usable`, have room after so many ends.
 
-    The slices before the first end by `begin`.
+    It is 0 where they are not enough. The slices before the first end by `begin`; `fits` has those with room.
     """
     slots, words = world.slots, world.rules.words
     least = world.jobs.least_nodes[world.records.job[record]]
     if _fill(world, form, ended) < least:
-        return False
+        return 0
     if (
         slots.end[first] > begin
         and _count_common(world.fits, 0, slots.nodes, slots.row[first] * words, words) < least
     ):
-        return False
+        return 0
     usable_nodes(world, record, first, begin, end)
-    return _count_common(world.fits, 0, world.usable, 0, words) >= least
+    count = _count_common(world.fits, 0, world.usable, 0, words)
+    return count if count >= least else 0
 
 
 @kernel()
-def _ends_until(world, form, usable, least):
-    """Return how many running jobs must end until enough usable nodes have room, -1 if they never have."""
+def _ends_until(world, form, usable, least, found):
+    """Return how many running jobs must end until enough usable nodes have room, -1 if they never have.
+
+    It is known that in `fits` so many are found, 0 if it is not.
+    """
     forms, words, size = world.forms, world.rules.words, world.rules.nodes
+    if 0 < found <= (_FEW if least == 1 else least):
+        # The last one of all, or the first.
+        last = 0 if found == least else size
+        for w in range(words):
+            word = world.fits[w] & usable[w]
+            while word != 0:
+                place = forms.place[form * size + 64 * w + ones((word & ~(word - _BIT)) - _BIT)]
+                last = max(last, place) if found == least else min(last, place)
+                word &= word - _BIT
+        return forms.ended[form * size + last]
     marks = _marks_of(world, form)
     low, high = 0, forms.length[form] // STRIDE
     while low < high:
@@ -229,80 +248,104 @@ def _next_with_some(world, usable, place):
 
 
 @kernel()
-def _place_of(world, search, turn, step):
-    """Return the place of a step among those of all searches."""
-    return (2 * search + (world.searches.turn[search] ^ turn)) * (STEPS + 1) + step
+def open_search(world, record):
+    """Return the number of a record's kind of search, -1 for none; a pass begins without failed steps."""
+    search, searches = world.records.search[record], world.searches
+    if search >= 0 and searches.made[search] != world.state.passes:
+        searches.made[search], searches.failed[search] = world.state.passes, 0
+    world.state.looked = 0
+    return search
+
+
+@kernel(forceinline=True)
+def next_step(world, record, search, begin):
+    """Return the next step of a search from an instant on: its first slice, its begin, and when others come.
+
+    Steps that fail again are left out, up to the end of the time that backfill looks at.
+    """
+    slots, state, limit = world.slots, world.state, world.records.limit[record]
+    pool = world.records.partition[record] * world.rules.words
+    first, reach = first_slot(world, begin), slots.begin[0] + world.rules.bf_window
+    whole = has_all(world, pool)
+    while True:
+        later = next_later(world, pool, whole, first, begin, begin + limit)
+        if search < 0 or later == 0 or not _fails_again(world, record, search, begin, later):
+            return first, begin, later
+        begin = later
+        if begin > reach:
+            return first, begin, later
+        while slots.end[first] <= begin and first + 1 < state.slots:
+            first += 1
 
 
 @kernel()
-def close_search(world, record, search, epoch):
-    """Keep the steps of a search that began in an epoch in place of the last one of its kind."""
-    searches = world.searches
-    searches.made[search], searches.epoch[search] = world.state.passes, epoch
-    searches.limit[search], searches.failed[search] = world.records.limit[record], world.state.failed
-    searches.turn[search] ^= 1
-
-
-@kernel()
-def fails_again(world, record, search, begin, later):
+def _fails_again(world, record, search, begin, later):
     """Tell whether no start from `begin` to before `later` is possible since an earlier search failed there.
 
     That search was for as many nodes of the same form for at most as long, and plans have only been added
     since: each node that it lacked from `begin` on is still lacking, unless others came sooner than now.
+    `looked` becomes the first step that ended as late.
     """
     searches, state, limit = world.searches, world.state, world.records.limit[record]
-    if searches.limit[search] > limit:
-        return False
-    step, steps = state.looked, searches.failed[search]
-    place = _place_of(world, search, 0, step)
-    while step < steps and searches.begin[place + 1] <= begin:
+    step, place = state.looked, search * STEPS + state.looked
+    while step < searches.failed[search] and searches.end[place] < later:
         step += 1
         place += 1
     state.looked = step
-    if step == steps or begin < searches.begin[place] or later > searches.begin[place + 1]:
+    if step == searches.failed[search] or begin < searches.begin[place] or searches.limit[place] > limit:
         return False
     seen = place * WITNESSES
     if searches.seen[seen] >= 0:
-        if searches.epoch[search] != state.epoch:
+        if searches.epoch[place] != state.epoch:
             return False
         for k in range(seen, seen + WITNESSES):
             node = searches.seen[k]
             planned = searches.planned[node] == state.passes
             if planned and searches.first[node] <= begin + limit and searches.last[node] > begin:
                 return False
-    noted = _note_step(world, search, begin, later)
-    for k in range(WITNESSES if noted >= 0 else 0):
-        searches.seen[noted + k] = searches.seen[seen + k]
     return True
 
 
 @kernel()
-def _note_step(world, search, begin, later):
-    """Note that a step failed; return where its nodes are in `seen`, -1 if there is no room for it."""
-    searches, state = world.searches, world.state
-    place = _place_of(world, search, 1, state.failed)
-    if state.failed == STEPS or (state.failed > 0 and searches.begin[place] != begin):
+def _place_step(world, search, begin, later):
+    """Return the place for a step that failed, in place of one around it if any; -1 where there is no room.
+
+    Ends ascend.
+    """
+    searches, step, first = world.searches, world.state.looked, search * STEPS
+    count, place = searches.failed[search], first + step
+    if step < count and (searches.begin[place] <= begin or searches.end[place] == later):
+        return place
+    if count == STEPS:
         return -1
-    searches.begin[place], searches.begin[place + 1] = begin, later
-    state.failed += 1
-    return place * WITNESSES
+    searches.failed[search] += 1
+    for k in range(first + count, place, -1):
+        searches.begin[k], searches.end[k] = searches.begin[k - 1], searches.end[k - 1]
+        searches.limit[k], searches.epoch[k] = searches.limit[k - 1], searches.epoch[k - 1]
+        for seen in range(k * WITNESSES, (k + 1) * WITNESSES):
+            searches.seen[seen] = searches.seen[seen - WITNESSES]
+    return place
 
 
 @kernel()
-def note_failure(world, search, begin, later, by_group):
+def note_failure(world, record, begin, later, by_group):
     """Note that a step failed: for want of nodes, or by the group of ends that `find_start` found last."""
-    searches, running = world.searches, world.running
+    searches, running, search = world.searches, world.running, world.records.search[record]
     if search < 0 or (by_group and searches.ends[WITNESSES - 1] < 0):
         return
-    seen = _note_step(world, search, begin, later)
-    for k in range(WITNESSES if seen >= 0 else 0):
-        searches.seen[seen + k] = -1
+    place = _place_step(world, search, begin, later)
+    if place < 0:
+        return
+    searches.begin[place], searches.end[place] = begin, later
+    searches.limit[place], searches.epoch[place] = world.records.limit[record], world.state.epoch
+    for k in range(WITNESSES):
+        searches.seen[place * WITNESSES + k] = -1
         if by_group:
             job = running.by_limit[searches.ends[k]]
             part = running.begin[job]
             while not has(world.usable, 0, running.node[part]):
                 part += 1
-            searches.seen[seen + k] = running.node[part]
+            searches.seen[place * WITNESSES + k] = running.node[part]
 
 
 @kernel()
@@ -347,9 +390,11 @@ def _last_of_group(world, usable, place, first):
     return found
 
 
-@kernel()
-def find_start(world, record, form, now, begin, ended):
+@kernel(forceinline=True)
+def find_start(world, record, form, now, begin, ended, found):
     """Return when a job could start on `usable`, -1 for never or, unless that is -1, after so many ends.
+
+    By then so many nodes are found, which are in `fits`, too.
 
     By later releases jobs that end before `begin` are taken away first, and then it could start at once.
     Return also on how many nodes; they are in `picked` and `scratch.chosen`. The record is plain: each node
@@ -358,7 +403,7 @@ def find_start(world, record, form, now, begin, ended):
     running, rules, usable, early = world.running, world.rules, world.usable, 0
     dated = rules.release >= DATED_TESTS
     least = world.jobs.least_nodes[world.records.job[record]]
-    needed = _ends_until(world, form, usable, least)
+    needed = _ends_until(world, form, usable, least, found)
     if needed < 0 or (dated and 0 <= ended < needed):
         return -1, 0
     if dated and (needed > 0 or begin > now):
@@ -401,7 +446,10 @@ def _pick(world, need):
         need -= count
         for w in range(words):
             world.picked[w] |= offered[w]
-    if first_node:
+    if count == need:
+        for w in range(words):
+            world.picked[w] |= offered[w]
+    elif first_node:
         w = 0
         while offered[w] == 0:
             w += 1
@@ -417,20 +465,22 @@ def _pick_by_switch(world, need):
     forms, offered, picked, words = world.forms, world.offered, world.picked, world.rules.words
     sizes, used = world.scratch.leaf_nodes, world.scratch.leaf_used
     for leaf in range(world.rules.leaves):
-        sizes[leaf] = used[leaf] = 0
+        size, some = 0, False
         for w in range(forms.leaf_first[leaf], forms.leaf_stop[leaf]):
-            sizes[leaf] += ones(offered[w] & forms.leaves[leaf * words + w])
-            used[leaf] |= picked[w] & forms.leaves[leaf * words + w] != 0
+            size += ones(offered[w] & forms.leaves[leaf * words + w])
+            some |= picked[w] & forms.leaves[leaf * words + w] != 0
+        sizes[leaf], used[leaf] = size, some
     while need > 0:
-        best = -1
+        best, most, held = -1, 0, 0
         for leaf in range(world.rules.leaves):
-            if sizes[leaf] == 0:
+            size = sizes[leaf]
+            if size == 0:
                 continue
-            better = best < 0 or used[leaf] > used[best]
-            if not better and used[leaf] + used[best] == 0:
-                better = fits_better(sizes[leaf] >= need, sizes[leaf], sizes[best] >= need, sizes[best])
+            better = best < 0 or used[leaf] > held
+            if not better and used[leaf] + held == 0:
+                better = fits_better(size >= need, size, most >= need, most)
             if better:
-                best = leaf
+                best, most, held = leaf, size, used[leaf]
         for w in range(forms.leaf_first[best], forms.leaf_stop[best]):
             word = offered[w] & forms.leaves[best * words + w]
             while word != 0 and need > 0:

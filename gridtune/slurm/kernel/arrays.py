@@ -26,8 +26,7 @@ from gridtune.types import AnyArray, FloatArray, IntArray
 #: the tests in which jobs are taken away, and the attempts to place one beside others.
 #: Ends: `stuck` is 1 if nothing will ever change, `ended` counts ends, and `circles` how often since the last
 #: one jobs have only made room.
-#: Searches: `failed` are the steps of the one under way that failed, one after the other from now on, and
-#: `looked` is the place in the earlier one that it is compared with.
+#: Searches: `looked` is the place of the step that failed earlier with which the one under way is compared.
 #: Heterogeneous jobs: `components` are those that a backfill pass has looked at.
 #: Tests: nodes that have room for a job, their processors for it, and the most of one (`room_…`).
 STATE = np.dtype(
@@ -38,7 +37,7 @@ STATE = np.dtype(
             *("clock", "due", "direct", "last_pass", "next_backfill", "last_tick", "back", "edge"),
             *("passes", "epoch", "planned", "touched", "slots", "slots_made", "crooked"),
             *("paused", "pauses", "tests", "fits", "stuck", "ended", "circles"),
-            *("failed", "looked", "components"),
+            *("looked", "components"),
             *("room_nodes", "room_cpus", "room_most"),
         )
     ]
@@ -338,12 +337,16 @@ class RunningJobs(NamedTuple):
 
 
 class TimeSlices(NamedTuple):
-    """Backfill's table of time slices: begin, end, number of nodes without a plan, row of their bitmap."""
+    """Backfill's table of time slices: begin, end, number of nodes without a plan, row of their bitmap.
+
+    It is `coming` if the next slice has nodes that it lacks.
+    """
 
     begin: IntArray
     end: IntArray
     size: IntArray
     row: IntArray
+    coming: IntArray
     nodes: AnyArray
 
 
@@ -351,8 +354,9 @@ class Forms(NamedTuple):
     """Lists of nodes for each form of request, (forms * n,), and bitmaps to choose from them.
 
     `node` are those that have room now, then those that will; `ended` says how many running jobs, in the
-    order of their limits, must have ended before. A list has a `length`, and was made in an `epoch`: a pass
-    and each start in it begin one. `marks` are the bitmaps of a list's first 0, 16, 32... nodes.
+    order of their limits, must have ended before; `place` is that of each node in the list. A list has a
+    `length`, and was made in an `epoch`: a pass and each start in it begin one. `marks` are the bitmaps of a
+    list's first 0, 16, 32... nodes.
 
     `levels` and `leaves` are bitmaps of the nodes of each weight, the lightest first, and of each leaf
     switch, with words from `leaf_first` to before `leaf_stop`.
@@ -362,6 +366,7 @@ class Forms(NamedTuple):
     length: IntArray
     node: IntArray
     ended: IntArray
+    place: IntArray
     marks: AnyArray
     levels: AnyArray
     leaves: AnyArray
@@ -370,23 +375,23 @@ class Forms(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """The last search for a start of each kind, (kinds,): of one form, number of nodes and like limits.
+    """Steps at which searches for a start failed in a pass, (kinds * STEPS,): kinds are of a form and number.
 
-    It was `made` in a pass and an `epoch`, for a `limit`, and `failed` at so many steps. Step i tried starts
-    from `begin[i]` to before `begin[i + 1]`. It failed for want of nodes; or because the group of ends goes
-    beyond it, which stays so while three nodes, `seen`, have no plan: they are -1 in the first case. Two
-    searches of a kind take turns in their places there, `turn` is that of the last. `ends` are the places, by
-    limits, of the three jobs on which the last group found depends; the last is -1 where more matters.
+    So many have `failed` of each kind, (kinds,), in the pass in which they were `made`. A step tried starts
+    from `begin` to before `end`, for a `limit`, in an `epoch`; ends ascend. It failed for want of
+    nodes; or because the group of ends goes beyond it, which stays so while three nodes, `seen`, have
+    no plan: they are -1 in the first case. `ends` are the places, by limits, of the three jobs on which the
+    last group found depends; the last is -1 where more matters.
 
     `first` and `last` are of each node, (n,): from and until when it is planned in the pass `planned`.
     """
 
     made: IntArray
-    epoch: IntArray
-    limit: IntArray
     failed: IntArray
-    turn: IntArray
     begin: IntArray
+    end: IntArray
+    limit: IntArray
+    epoch: IntArray
     seen: IntArray
     ends: IntArray
     planned: IntArray

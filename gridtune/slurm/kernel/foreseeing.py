@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.ahead import FIRST_WINDOW, ended_by, first_horizon, has_some, start_after, widened
-from gridtune.slurm.kernel.placing import (
-    HEAVIER,
-    are_many,
-    choose,
-    has,
-    measure_node,
-    measure_room,
-    share,
-)
+from gridtune.slurm.kernel.placing import HEAVIER, are_many, choose, has, measure_node, measure_room, share
 from gridtune.slurm.kernel.preempting import fit, free_of_preemptable, goes, is_candidate, leave_to
 from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS
 

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.ahead import (
-    close_search,
+    count_usable,
     ended_by,
-    fails_again,
     find_start,
     form_of,
-    may_start,
+    next_step,
     note_failure,
     note_plan,
+    open_search,
     usable_nodes,
 )
 from gridtune.slurm.kernel.foreseeing import will_run
 from gridtune.slurm.kernel.placing import add_node, are_many, choose, gather, has, measure_room, share
-from gridtune.slurm.kernel.preempting import (
-    find_victims,
-    fit,
-    take_cores,
-)
+from gridtune.slurm.kernel.preempting import find_victims, fit, take_cores
 from gridtune.slurm.kernel.running import (
     NEVER,
     end_job,
@@ -39,9 +35,7 @@ from gridtune.slurm.kernel.running import (
 from gridtune.slurm.kernel.table import (
     common_nodes,
     deadlocks,
-    first_slot,
     grid_before,
-    next_later,
     open_table,
     overlaps,
     reserve,
@@ -383,7 +377,7 @@ def _start_all(world, first, now):
             add_node(plans.used, world.scratch.chosen[i])
 
 
-@kernel()
+@kernel(forceinline=True)
 def _plan(world, record, now, begin):
     """Start a job, or reserve nodes for it from an instant on; return whether it was tested."""
     state, now_only = world.state, _reserves_nothing(world, record, now)
@@ -392,24 +386,23 @@ def _plan(world, record, now, begin):
     form = -1 if now_only else form_of(world, record)
     if world.rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
         form = -1
-    search, epoch = world.records.search[record] if form >= 0 else -1, state.epoch
-    state.failed, state.looked = 0, 0
-    if search >= 0 and world.searches.made[search] != state.passes:
-        world.searches.failed[search] = 0
-    counted = _plan_from(world, record, form, now, begin, now_only)
-    if search >= 0 and not state.crooked:
-        close_search(world, record, search, epoch)
-    return counted
+    if state.crooked:
+        form = -1
+    return _plan_from(world, record, form, now, begin, now_only)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _plan_from(world, record, form, now, begin, now_only):
-    """Do so, and then from each instant at which nodes come that have no plan."""
+    """Do so, and then from each instant at which nodes come that have no plan; -1 for a form: by no list."""
     state, rules, records = world.state, world.rules, world.records
     counted, reach, apart = 0, now + rules.bf_window, world.plans.whole[records.job[record]] >= 0
+    search = open_search(world, record) if form >= 0 else -1
     while begin <= world.slots.begin[0] + rules.bf_window:
-        if form >= 0 and not state.crooked:
-            start, count, later, many = _test_by_counting(world, record, form, begin, now, now_only)
+        if form >= 0:
+            first, begin, later = next_step(world, record, search, begin)
+            if begin > world.slots.begin[0] + rules.bf_window:
+                break
+            start, count, many = _test_by_counting(world, record, form, (first, begin, later), now, now_only)
         else:
             start, count, later, many = _test(world, record, begin, now, now_only)
         counted = max(counted, many)
@@ -420,12 +413,13 @@ def _plan_from(world, record, form, now, begin, now_only):
             continue
         start, completing = max(start, begin), False
         gather(world, count, world.picked)
-        for w in range(rules.words):
+        span = world.scratch.chosen[0] >> 6, (world.scratch.chosen[count - 1] >> 6) + 1
+        for w in range(span[0], span[1]):
             completing |= world.picked[w] & world.completing[w] != 0
         dated = rules.release >= DATED_TESTS and start > now
         if dated and start <= reach and not now_only:
             low, high = _slice_ends(world, start, records.limit[record])
-            if overlaps(world, low, high):
+            if overlaps(world, span, low, high):
                 begin = start if start > begin else start + rules.bf_resolution
                 continue
         if start <= now and completing:
@@ -442,7 +436,7 @@ def _plan_from(world, record, form, now, begin, now_only):
             begin = later
             continue
         low, high = _slice_ends(world, start, records.limit[record])
-        if not dated and start <= reach and overlaps(world, low, high):
+        if not dated and start <= reach and overlaps(world, span, low, high):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
@@ -455,7 +449,7 @@ def _plan_from(world, record, form, now, begin, now_only):
         if start <= reach and state.slots_made >= rules.most_slots:
             state.slots_made = _FULL
         elif start <= reach:
-            reserve(world, low, high)
+            reserve(world, span, low, high)
             note_plan(world, count, low, high)
         return counted
     return _are_ever_many(world, record, now) if form >= 0 and counted == 0 else counted
@@ -501,7 +495,7 @@ def _longest_limit(world, record, count, now):
     gather(world, count, world.picked)
     for i in range(world.state.slots):
         begin = slots.begin[i]
-        if now < begin < now + limit and overlaps(world, begin, begin + 1):
+        if now < begin < now + limit and overlaps(world, (0, words), begin, begin + 1):
             limit = (begin - now) // 60 * 60
     for i in range(world.rules.outages):
         begin, taken = outages.start[i], False
@@ -561,27 +555,25 @@ def _test(world, record, begin, now, now_only):
     return start, count, later, many
 
 
-@kernel()
-def _test_by_counting(world, record, form, begin, now, now_only):
+@kernel(forceinline=True)
+def _test_by_counting(world, record, form, step, now, now_only):
     """Do as `_test` does for a job whose nodes can be counted; a start after others come is none."""
-    records, end, pool = world.records, begin + world.records.limit[record], world.rules.words
-    pool *= records.partition[record]
-    search, first = records.search[record], first_slot(world, begin)
-    later = next_later(world, pool, first, begin, end)
-    if later > 0 and search >= 0 and fails_again(world, record, search, begin, later):
-        return -1, 0, later, 0
+    first, begin, later = step
+    end = begin + world.records.limit[record]
     ended = ended_by(world, later) if later > 0 else -1
-    if later > 0 and not may_start(world, record, form, first, begin, end, ended):
-        note_failure(world, search, begin, later, False)
-        return -1, 0, later, 0
-    if not records.plain[record]:
-        return _test(world, record, begin, now, now_only)
+    found = count_usable(world, record, form, first, begin, end, ended) if later > 0 else 0
+    if later > 0 and found == 0:
+        note_failure(world, record, begin, later, False)
+        return -1, 0, 0
+    if not world.records.plain[record]:
+        start, count, _, many = _test(world, record, begin, now, now_only)
+        return start, count, many
     if later == 0:
         usable_nodes(world, record, first, begin, end)
-    start, count = find_start(world, record, form, now, begin, ended)
+    start, count = find_start(world, record, form, now, begin, ended, found)
     if start < 0 and later > 0:
-        note_failure(world, search, begin, later, True)
-    return start, count, later, int(later > 0 or start >= 0)
+        note_failure(world, record, begin, later, True)
+    return start, count, int(later > 0 or start >= 0)
 
 
 @kernel()

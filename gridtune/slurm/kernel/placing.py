@@ -80,6 +80,8 @@ def room_of(world, free, record, node):
     """Return the processors that a node can give to a job; 0 where it cannot take its part."""
     nodes, jobs, records, rules = world.nodes, world.jobs, world.records, world.rules
     job, per_cpu = records.job[record], records.per_cpu[record]
+    if free.cpus[node] < (nodes.cpus[node] if records.whole[record] else jobs.cpus_per_node[job]):
+        return 0
     threads, each = _threads(world, job, node), jobs.cpus_per_task[job]
     cores, memory = free.cpus[node] // nodes.threads[node], free.memory[node]
     cpus = cores * threads
@@ -94,7 +96,7 @@ def room_of(world, free, record, node):
         # Jobs that are suspended keep memory and GPUs of a node without processors.
         need = (max(jobs.memory[job], 0) + free.cpus[node] * per_cpu) * rules.suspending
         fits = memory >= need and free.gpus[node] >= jobs.gpus[job] * rules.suspending
-        return cpus if free.cpus[node] == nodes.cpus[node] and fits else 0
+        return cpus if fits else 0
     if jobs.memory[job] > 0:
         if memory < jobs.memory[job]:
             return 0

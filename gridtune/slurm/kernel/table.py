@@ -29,17 +29,20 @@ def open_table(world, now):
     row = slots.row[0] * rules.words
     for w in range(rules.words):
         slots.nodes[row + w] = world.pool[w]
-    _count(world, 0)
+    slots.size[0] = 0
+    for w in range(rules.words):
+        slots.size[0] += ones(world.pool[w])
     state.slots, state.slots_made, state.crooked = 1, 1, 0
 
 
 @kernel()
-def _count(world, slot):
-    """Count the nodes of a slice."""
-    row, size = world.slots.row[slot] * world.rules.words, 0
-    for w in range(world.rules.words):
-        size += ones(world.slots.nodes[row + w])
-    world.slots.size[slot] = size
+def _note_coming(world, slot):
+    """Note whether the next slice has a node that a slice lacks."""
+    slots, words = world.slots, world.rules.words
+    row, following, w = slots.row[slot] * words, slots.row[slot + 1] * words, 0
+    while w < words and slots.nodes[following + w] & ~slots.nodes[row + w] == 0:
+        w += 1
+    slots.coming[slot] = w < words
 
 
 @kernel()
@@ -52,18 +55,29 @@ def first_slot(world, begin):
 
 
 @kernel()
-def next_later(world, pool, first, begin, end):
+def has_all(world, pool):
+    """Tell whether a partition, whose bitmap begins at `pool`, has all nodes in service."""
+    w, words = 0, world.rules.words
+    while w < words and world.pool[w] & ~world.partitions[pool + w] == 0:
+        w += 1
+    return w == words
+
+
+@kernel()
+def next_later(world, pool, whole, first, begin, end):
     """Return when nodes of a partition come that a job from `begin` to `end` lacks, 0 for never.
 
     That is where a slice has a node that the one before lacks: those since `begin` have ever fewer until
     then. By later releases the slice after the job's end counts too. The slices before the first end by
-    `begin`; the partition's bitmap begins at `pool`.
+    `begin`; the partition's bitmap begins at `pool`, and it is whole if it has all nodes in service.
     """
     slots, words = world.slots, world.rules.words
     for i in range(first, world.state.slots - 1):
         if slots.end[i] > begin:
+            if whole and slots.coming[i]:
+                return slots.end[i]
             row, following = slots.row[i] * words, slots.row[i + 1] * words
-            for w in range(words):
+            for w in range(words if slots.coming[i] else 0):
                 come = slots.nodes[following + w] & ~slots.nodes[row + w]
                 if come & world.partitions[pool + w] != 0:
                     return slots.end[i]
@@ -108,13 +122,13 @@ def common_nodes(world, pool, begin, end):
 
 
 @kernel()
-def overlaps(world, start, end):
-    """Tell whether a node of `picked` is planned for another job within a time."""
-    slots, words = world.slots, world.rules.words
+def overlaps(world, span, start, end):
+    """Tell whether a node of `picked`, within a span of its words, is planned for a job within a time."""
+    slots = world.slots
     for i in range(world.state.slots):
         if slots.end[i] > start and slots.begin[i] < end:
-            row = slots.row[i] * words
-            for w in range(words):
+            row = slots.row[i] * world.rules.words
+            for w in range(span[0], span[1]):
                 if world.picked[w] & ~slots.nodes[row + w] != 0:
                     return True
     return False
@@ -128,8 +142,10 @@ def _split(world, count, i, instant):
     for k in range(count, i + 1, -1):
         slots.begin[k], slots.end[k] = slots.begin[k - 1], slots.end[k - 1]
         slots.size[k], slots.row[k] = slots.size[k - 1], slots.row[k - 1]
+        slots.coming[k] = slots.coming[k - 1]
     slots.begin[i + 1], slots.end[i + 1], slots.end[i] = instant, slots.end[i], instant
     slots.size[i + 1], slots.row[i + 1] = slots.size[i], spare
+    slots.coming[i + 1], slots.coming[i] = slots.coming[i], 0
     for w in range(words):
         slots.nodes[spare * words + w] = slots.nodes[slots.row[i] * words + w]
 
@@ -137,26 +153,27 @@ def _split(world, count, i, instant):
 @kernel()
 def _merge(world, count):
     """Merge the first pair of equal neighbours; return how many slices are left."""
-    slots, words = world.slots, world.rules.words
+    slots = world.slots
     for k in range(count - 1):
-        equal, w = slots.size[k] == slots.size[k + 1], 0
-        while equal and w < words:
-            equal = slots.nodes[slots.row[k] * words + w] == slots.nodes[slots.row[k + 1] * words + w]
-            w += 1
-        if equal:
+        if slots.size[k] == slots.size[k + 1] and not slots.coming[k]:
             slots.end[k], spare = slots.end[k + 1], slots.row[k + 1]
+            slots.coming[k] = slots.coming[k + 1]
             for m in range(k + 1, count - 1):
                 slots.begin[m], slots.end[m] = slots.begin[m + 1], slots.end[m + 1]
                 slots.size[m], slots.row[m] = slots.size[m + 1], slots.row[m + 1]
+                slots.coming[m] = slots.coming[m + 1]
             slots.row[count - 1] = spare
             return count - 1
     return count
 
 
-@kernel()
-def reserve(world, start, end):
-    """Take the nodes in `picked` out of all slices between two instants; split those that reach over them."""
-    slots, state, words = world.slots, world.state, world.rules.words
+@kernel(forceinline=True)
+def reserve(world, span, start, end):
+    """Take the nodes in `picked`, within a span of its words, out of all slices between two instants.
+
+    Slices that reach over these are split.
+    """
+    slots, state, picked = world.slots, world.state, world.picked
     start = max(start, slots.begin[0])
     # A plan that ends before its start leaves slices out of order.
     if end < start:
@@ -177,14 +194,20 @@ def reserve(world, start, end):
         if end == slots.end[k]:
             break
     state.slots_made += count - state.slots
-    for k in range(count):
+    first = last = 0 if state.crooked else i
+    for k in range(first, count):
         if slots.begin[k] >= start and slots.end[k] <= end:
-            row = slots.row[k] * words
-            for w in range(words):
-                slots.nodes[row + w] &= ~world.picked[w]
-            _count(world, k)
+            row, last, taken = slots.row[k] * world.rules.words, k, 0
+            for w in range(span[0], span[1]):
+                nodes = slots.nodes[row + w]
+                taken += ones(nodes & picked[w])
+                slots.nodes[row + w] = nodes & ~picked[w]
+            slots.size[k] -= taken
         if slots.begin[k] >= end:
             break
+    for k in range(max(first - 1, 0), count - 1 if state.crooked else min(last + 1, count - 1)):
+        if slots.coming[k] or k == last or state.crooked:
+            _note_coming(world, k)
     state.slots = _merge(world, count)
 
 

@@ -403,8 +403,7 @@ def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Fo
     return _table(
         Forms,
         forms,
-        node=_full(forms * bits.count),
-        ended=_full(forms * bits.count),
+        **{name: _full(forms * bits.count) for name in ("node", "ended", "place")},
         marks=bits.empty(forms * (bits.count // STRIDE + 1)),
         levels=bits.rows(np.flatnonzero(weights == weight).tolist() for weight in np.unique(weights)),
         leaves=bits.rows(members),
@@ -417,8 +416,8 @@ def _searches(kinds: int, nodes: int) -> Searches:
     return _table(
         Searches,
         kinds,
-        begin=_full(2 * kinds * (STEPS + 1)),
-        seen=_full(2 * kinds * (STEPS + 1) * WITNESSES),
+        **{name: _full(kinds * STEPS) for name in ("begin", "end", "limit", "epoch")},
+        seen=_full(kinds * STEPS * WITNESSES),
         ends=_full(WITNESSES),
         **{name: _full(nodes) for name in ("planned", "first", "last")},
     )
@@ -523,8 +522,7 @@ def _records(
         form = form if form < most_forms else -1
         search = -1
         if form >= 0 and not cluster.preemption.suspends:
-            # Limits of one kind are within a factor of two: a search compares with one for a lower limit.
-            like = (form, request.least_nodes, counted.plain, limit.bit_length())
+            like = (form, request.least_nodes, counted.plain)
             search = searches.setdefault(like, len(searches))
         rows.append((*row, form, search if search < _MOST_SEARCHES else -1, *counted))
         weights = partition.billing or {"cpu": 1.0}
@@ -532,17 +530,8 @@ def _records(
         billing[k, 4] = cluster.qos[request.qos].usage_factor if request.qos in cluster.qos else 1.0
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
     names = (
-        "job",
-        "partition",
-        "tier",
-        "limit",
-        "full",
-        "per_cpu",
-        "whole",
-        "kind",
-        "group",
-        "form",
-        "search",
+        *("job", "partition", "tier", "limit", "full", "per_cpu"),
+        *("whole", "kind", "group", "form", "search"),
     )
     columns = dict(zip((*names, *_Counting._fields), _columns(rows, 15), strict=True))
     return Records(

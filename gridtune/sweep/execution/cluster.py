@@ -55,7 +55,7 @@ _ANSWER_SECONDS = 10.0
 #: Seconds within which Ray Client must have started a server of ours, on however busy a head.
 _CLIENT_SECONDS = 300.0
 #: Seconds within which a running cluster that listens must let this process in.
-_JOIN_SECONDS = 60.0
+_JOIN_SECONDS = 55.0
 #: The end of messages about a Ray that died.
 _GOES_ON = "nothing that is finished is lost, and the same command goes on"
 #: Seconds between two looks at the processes of a Ray that is starting.

@@ -85,10 +85,11 @@ class _BatchPPOParameters(PPOParameters, LogParameters):
 
 
 class BatchPPO(PPOTraining):
-    """PPO on windows of a log, each beginning on an empty machine.
+    """PPO on windows of a log, each beginning on an empty machine or, with `warm`, in a state of a replay.
 
     The rewards of an episode add up to the share by which its metric is better than with the first candidate
-    at every decision: first come, first served, with the same backfilling.
+    at every decision: first come, first served, with the same backfilling. With reward=delay, which is
+    relative already, they add up to minus the cost.
     """
 
     name: ClassVar[str] = "batch/ppo"
