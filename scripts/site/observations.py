@@ -34,12 +34,15 @@ def observation_of(environment: str) -> str:
 
 def _batch() -> str:
     page = (DOCS / "batch_environment.md").read_text(encoding="utf-8")
-    return page.partition("\n## Observations\n")[2].partition("\n## ")[0].strip() + "\n"
+    part = page.partition("\n## Observations\n")[2].partition("\n## ")[0].strip() + "\n"
+    # The page it goes to is in a folder below.
+    return re.sub(r"\]\((?=[a-z_]+\.md)", "](../", part)
 
 
 def _dispatch() -> str:
     rows = ((str(number), name) for number, name in enumerate(_OF_DISPATCH))
-    return f"For each machine in turn:\n\n{_table(('column', 'the arriving job there'), rows)}"
+    held = "With `hold` a last row has columns 0 and 1, the jobs held, their seconds, those until one ends, zeros."
+    return f"For each machine in turn:\n\n{_table(('column', 'the arriving job there'), rows)}\n\n{held}"
 
 
 def _provisioning() -> str:
