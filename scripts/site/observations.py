@@ -41,7 +41,7 @@ def _batch() -> str:
 
 def _dispatch() -> str:
     rows = ((str(number), name) for number, name in enumerate(_OF_DISPATCH))
-    held = "With `hold` a last row has columns 0 and 1, the jobs held, their seconds, those until one ends, zeros."
+    held = "With `hold` a last row has columns 0 and 1, the jobs held, their seconds, the next end, zeros."
     return f"For each machine in turn:\n\n{_table(('column', 'the arriving job there'), rows)}\n\n{held}"
 
 
