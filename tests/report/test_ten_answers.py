@@ -79,7 +79,7 @@ def what_if(factor: float, replayed: float, log: Workload) -> WhatIf:
     ]
     before = recorded * replayed * rng.lognormal(0, 0.02, (20, days * each))
     after = before * np.where(widths == 64, 1.5, factor) * rng.lognormal(0, 0.02, (20, days * each))
-    jobs = LoggedJobs(tuple(requests), number, recorded, {}, "day", number // each)
+    jobs = LoggedJobs(tuple(requests), number, recorded, {}, {}, "day", number // each)
     trust = Agreement.of(recorded, before).trust
     return WhatIf(log, Comparison(jobs, before, after), ["+bf_interval=120"], ["licences"], trust)
 

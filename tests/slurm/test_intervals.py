@@ -23,7 +23,7 @@ def comparison(
     """Compare replays of some jobs that all waited the same."""
     requests = tuple(Request(k, k, 600, 3600, user="ann", tasks=1) for k in range(COUNT))
     waits = np.full(COUNT, recorded, np.int64)
-    jobs = LoggedJobs(requests, np.arange(COUNT), waits, {}, replicate, np.zeros(COUNT, np.int64))
+    jobs = LoggedJobs(requests, np.arange(COUNT), waits, {}, {}, replicate, np.zeros(COUNT, np.int64))
     return Comparison(jobs, *(np.tile(means[:, None], COUNT) for means in (before, after)))
 
 
