@@ -119,6 +119,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*has changed since.*they run again")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_whatever_changes_the_sweep_does_its_work(
     change: Callable[[Path], object], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
