@@ -108,7 +108,7 @@ def test_the_running_configuration_is_kept_where_nothing_waits(tmp_path):
 
 def test_a_folder_without_a_conf_names_the_command(tmp_path):
     said: list[str] = []
-    with pytest.raises(WorkloadError, match="slurm.conf: no such file"):
+    with pytest.raises(WorkloadError, match=r"slurm\.conf: no such file"):
         gt.advise("quickstart", slurm=tmp_path, slurm_version="22.05.8", out=tmp_path, say=said.append)
     assert said[0] == f"missing: `cat /etc/slurm/slurm.conf > {tmp_path}/slurm.conf` writes it"
 
