@@ -25,7 +25,7 @@ from benchmarks.measure import print_machine, print_table
 from gridtune.statistics import paired_difference
 from gridtune.systems.dispatch.environment import FEATURES, BrokerBatch
 from gridtune.systems.dispatch.metrics import tardiness
-from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.parameters import TABLE_1, DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import ORDERS, dispatch
 from gridtune.types import FloatArray
@@ -33,7 +33,6 @@ from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workload import Workload
 
-FACTORS = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35)
 #: A row as it is shown, less the best machine's, and whether it is a machine's or that of holding; units.
 INPUTS, UNITS = 2 * FEATURES + 2, 8
 #: Weights of the inputs, of the units, and of the score.
@@ -221,7 +220,7 @@ def main() -> None:
     broker = {"mode": "direct", "learner": "drain", "order": "shortest"}
     parts = None
     if options.trace is None:
-        given["factors"] = FACTORS
+        given["factors"] = TABLE_1[:8]
     else:
         log = read_workload(resolve_trace(options.trace), clean=("sort_submits",))
         cuts = [round(share * len(log)) for share in (0, 0.4, 0.5, 1)]

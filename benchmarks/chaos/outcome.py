@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import print_table
 from gridtune.core.cells import CellResult
-from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.journal.results import TIMING_COLUMNS
 
-__all__ = ["Outcome", "compare", "total"]
+__all__ = ["Outcome", "compare", "results_in", "total"]
 
 
 @dataclass
@@ -154,6 +154,14 @@ def compare(outcome: Outcome, undisturbed: Path, sweeps: Sequence[Path], finishe
                 _content(result) != _content(wanted.get(cell)) for cell, result in results.items()
             )
         outcome.twice += sum(count > 1 for count in _lines(out / "journal.jsonl").values())
+
+
+def results_in(folder: Path) -> int:
+    """Return the number of results in a sweep's journal so far, 0 before there is one."""
+    try:
+        return (folder / JOURNAL_NAME).read_bytes().count(b'\n{"cell_id"')
+    except FileNotFoundError:
+        return 0
 
 
 def _content(result: CellResult | None) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.chaos.outcome import Outcome, compare
+from benchmarks.chaos.outcome import Outcome, compare, results_in
 from benchmarks.ray_nodes import own_nodes, processes_of
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.sweep.run import run_space
@@ -90,10 +90,8 @@ class _Command:
 
     @property
     def results(self) -> int:
-        """How many results are in the journal."""
-        with contextlib.suppress(FileNotFoundError):
-            return (self.out / "journal.jsonl").read_bytes().count(b'\n{"cell_id"')
-        return 0
+        """The number of results in the journal."""
+        return results_in(self.out)
 
     def find(self, kind: str) -> list[int]:
         """Return the processes of a kind."""

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chaos.outcome import Outcome
+from benchmarks.chaos.outcome import Outcome, results_in
 from benchmarks.ray_nodes import HERE, Node, Nodes, processes_of
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.sweep.execution.cluster import free_ports
@@ -85,11 +85,8 @@ class Sweeps:
 
     @property
     def results(self) -> int:
-        """How many results its journal has."""
-        try:
-            return (self.out / "journal.jsonl").read_bytes().count(b'\n{"cell_id"')
-        except FileNotFoundError:
-            return 0
+        """The number of results in its journal."""
+        return results_in(self.out)
 
     @property
     def running(self) -> bool:
