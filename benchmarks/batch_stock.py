@@ -30,7 +30,7 @@ from gridtune.batch.environment import BatchEnv, read_jobs
 OPTIONS: dict[str, Any] = {
     "candidates": 32, "jobs": 3000, "warm": 512, "predict": True, "order": "sjf", "reward": "delay",
 }  # fmt: skip
-GAMMA, LAMBDA, RATE, ENTROPY, EPOCHS, BATCH, ENVIRONMENTS = 0.998, 0.97, 3e-4, 0.001, 3, 8192, 16
+GAMMA, LAMBDA, RATE, ENTROPY, EPOCHS, BATCH, ENVIRONMENTS = 0.9998, 0.97, 3e-4, 0.001, 3, 8192, 16
 
 
 def learned_jobs(log: str) -> Any:
