@@ -96,7 +96,7 @@ def _correlation(both: FloatArray) -> float:
     off = both - both.mean(axis=1, keepdims=True)
     products = np.dot(off, off.T) * (1 / (both.shape[1] - 1))
     one, other = np.sqrt(products.diagonal())
-    return float(np.clip(products[0, 1] / one / other, 0.0, 1.0)) if one and other else 1.0
+    return min(max(float(products[0, 1] / one / other), 0.0), 1.0) if one and other else 1.0
 
 
 @dataclass(frozen=True)
