@@ -29,23 +29,10 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
-from gridtune.slurm.outages import (
-    PlacedReader,
-    parents_of,
-    read_accounts,
-    read_outages,
-    read_qos,
-    read_table,
-)
+from gridtune.slurm.outages import PlacedReader, parents_of, read_accounts, read_outages, read_qos, read_table
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
 from gridtune.slurm.versions import MERGED_NODES, SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
-from gridtune.workload.slurm import (
-    OUT_OF_SERVICE,
-    ConfLine,
-    conf_lines,
-    host_list,
-    machine_of,
-)
+from gridtune.workload.slurm import OUT_OF_SERVICE, ConfLine, conf_lines, host_list, machine_of
 
 #: The clocks of both passes, by their names among the scheduler's parameters.
 _CLOCKS = frozenset(clock.name for clock in fields(Clocks))
