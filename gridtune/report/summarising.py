@@ -193,8 +193,9 @@ class _Judged:
 
     def missing(self, measures: Mapping[str, Measure]) -> Iterator[str]:
         """Yield remarks on metrics that finished cells do not have, as an earlier gridtune ran them."""
-        done = self.table.filter(pc.equal(self.table["state"], "done"))
         names = dict.fromkeys([*(one.metric for one in self.facts.objectives), *measures])
+        columns = [name for name in self.table.column_names if name.removeprefix("metric.") in names]
+        done = self.table.select(columns).filter(pc.equal(self.table["state"], "done"))
         if not done.num_rows:
             return
         for name in names:

@@ -231,6 +231,10 @@ class _ClusterReader(PlacedReader):
 
     def _read_limits(self, path: Path) -> None:
         """Read the limits in a table of sacctmgr, and note what is not modelled there."""
+        if not path.is_file():
+            kind = "qos" if "qos" in path.name else "assoc tree"
+            run = f"run `sacctmgr show {kind} -P > {path.name}` in the folder of slurm.conf"
+            self.ignored.append(f"limits that AccountingStorageEnforce sets: no {path.name}; {run}")
         for number, row in read_table(path) if path.is_file() else []:
             self.place = (path, number)
             try:

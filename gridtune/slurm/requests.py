@@ -551,7 +551,7 @@ def requests_of(
         nodes = max(1, job["allocated_nodes"] if job["allocated_nodes"] > 0 else job["requested_nodes"])
         partitions = tuple(name for name in text["partition"].split(",") if name in cluster.partitions)
         if job["run_time"] < 0 or cpus < 1:
-            left_out["never ran, or without processors"] += 1
+            left_out["never started, not ended, or without processors"] += 1
             continue
         gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
         each = threads if cpus % threads == 0 else 1
