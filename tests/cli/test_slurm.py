@@ -333,6 +333,22 @@ JOBID|PARTITION|USER|ACCOUNT|QOS|STATE|SUBMIT_TIME|START_TIME|TIME|TIME_LIMIT|CP
 """
 
 
+def test_predicted_starts_carry_their_trust_in_a_notebook_too(paths, tmp_path):
+    _, folder = paths
+    held = SQUEUE.replace("NODELIST", "NODELIST|REASON").replace("|n1\n", "|n1|None\n")
+    held = (
+        held.removesuffix("\n")
+        + "|Priority\n9|all|u|a|high|PENDING|2026-01-05T01:00:30|N/A|0:00|20:00|4|2||JobHeldUser\n"
+    )
+    (tmp_path / "squeue.txt").write_text(held)
+    found = gt.waits(squeue=tmp_path / "squeue.txt", slurm=folder, draws=2)
+    shown = found._repr_html_()
+    assert "trust not graded: without --fit" in shown
+    assert "1 are not predicted: JobHeldUser" in shown
+    assert "not modelled: 2 jobs have a QOS without a known priority" in shown
+    assert found.not_modelled[0] in " ".join(found.lines)
+
+
 @pytest.mark.parametrize("command", ["whatif", "waits", "init", "run"])
 def test_commands_name_what_is_not_modelled(paths, tmp_path, monkeypatch, command):
     log, folder = paths

@@ -341,3 +341,14 @@ def test_what_an_answer_has_no_room_for_is_in_its_details() -> None:
     page = answer.paragraphs(*answer.all_details)
     assert "--details" not in page
     assert all(page.count(f"not modelled: {text}") == 1 for text in texts)
+
+
+def test_configurations_with_different_jobs_are_named() -> None:
+    table = cells()
+    same = table.append_column("metric.jobs", pa.array([500.0] * len(table)))
+    assert not any("different jobs" in text for text in summary(same).answers[0].not_modelled)
+    jobs = [467.0 if order == "fcfs" else 500.0 for order in table.column("param.order").to_pylist()]
+    fewer = summary(table.append_column("metric.jobs", pa.array(jobs)))
+    (text,) = fewer.answers[0].not_modelled
+    assert text.startswith("different jobs: configurations have 467 to 500 jobs in seed ")
+    assert any(text in remark for remark in fewer.remarks)

@@ -400,17 +400,14 @@ class Searches(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """Of each job, (jobs,): the start last planned, -1 for none, and that plan's nodes as a bitmap.
+    """Of each job, (jobs,): the `whole` heterogeneous job that it is a component of, -1 for other jobs.
 
-    Of components of heterogeneous jobs: `whole` is the number of that job, -1 for other jobs, and `parts`
-    counts its components. In a pass (`made`) each has its `earliest` start, `NEVER` without one, its
+    Its components are `parts`. In a pass (`made`) each has its `earliest` start, `NEVER` without one, its
     `record`, and the nodes of its last plan (`places`); `seen` are those looked at, in order. Of each such
     job and partition, `latest` is the last start planned there, `-NEVER` without one, and `rank` its place
     among those of other jobs. `used` is the bitmap of nodes on which components have started.
     """
 
-    start: IntArray
-    nodes: AnyArray
     whole: IntArray
     parts: IntArray
     made: IntArray
