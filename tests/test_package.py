@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
-import site
 import subprocess
 import sys
 import zipfile
@@ -91,19 +91,49 @@ def test_a_wheel_holds_the_logs_and_search_spaces(repository: Path, wheel: Path)
         assert wanted <= shared
 
 
+def installed(wheel: Path, folder: Path) -> Path:
+    """Return the Python of a new environment with the wheel, which borrows the packages of this one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv" / "bin" / "python"
+    home = call(python, "-c", "import site; print(site.getsitepackages()[0])", folder=folder).strip()
+    lent = [path for path in sys.path if Path(path).name in {"site-packages", "dist-packages"}]
+    Path(home, "borrowed.pth").write_text("\n".join([*lent, ""]))
+    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--ignore-installed"]
+    call(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, folder=folder)
+    place = call(python, "-c", "import gridtune; print(gridtune.__file__)", folder=folder)
+    assert place.startswith(home)
+    return python
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are made for x86-64")
+def test_a_wheel_with_kernels_compiles_nothing(repository: Path, wheel: Path, tmp_path: Path) -> None:
+    cells = tmp_path / "cells.yaml"
+    cells.write_text("files: {}\ncells: {batch: [[1, {trace: quickstart, first: 100, order: fcfs}]]}\n")
+    script = repository / "scripts" / "kernel_wheel"
+    command = [sys.executable, script, wheel, "--out", tmp_path, "--cells", cells]
+    assert "files of kernels" in call(*command, folder=tmp_path)
+    (full,) = tmp_path.glob("*.whl")
+    assert full.name.split("-")[2] == f"cp{sys.version_info.major}{sys.version_info.minor}"
+    printed = []
+    for number, one in enumerate((wheel, full)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        python = installed(one, folder)
+        simulate = ("simulate", "quickstart", "--first", "100", "--order", "fcfs", "--json")
+        cache = folder / "cache"
+        text = call(python, "-m", "gridtune", *simulate, folder=folder, NUMBA_CACHE_DIR=str(cache))
+        # Kernels that were compiled are kept there.
+        assert [*cache.iterdir()] == [] if number else [*cache.iterdir()]
+        printed.append({name: value for name, value in json.loads(text).items() if name != "seconds"})
+    assert printed[0] == printed[1]
+
+
 @pytest.mark.slow
 def test_an_installation_works_by_itself(wheel: Path, tmp_path: Path) -> None:
     """It borrows the packages of this environment, and nothing of the working copy."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    home = call(python, "-c", "import site; print(site.getsitepackages()[0])", folder=tmp_path).strip()
-    Path(home, "borrowed.pth").write_text("\n".join([*site.getsitepackages(), ""]))
-    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--ignore-installed"]
-    call(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, folder=tmp_path)
-
+    python = installed(wheel, tmp_path)
     gridtune = python.with_name("gridtune")
-    place = call(python, "-c", "import gridtune; print(gridtune.__file__)", folder=tmp_path)
-    assert place.startswith(home)
     printed = json.loads(
         call(gridtune, "simulate", "quickstart", "--first", "100", "--json", folder=tmp_path)
     )

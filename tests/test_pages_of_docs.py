@@ -10,7 +10,6 @@ from typing import Any
 
 from gridtune.core.measures import Measure
 from gridtune.core.reproduction import Deviation, PaperFigure, Reproduction
-from gridtune.report.reproduction.page import reproduction_markdown
 from tests.report.test_reproduction import found
 
 SITE = Path(__file__).parents[1] / "scripts" / "site"
@@ -57,7 +56,7 @@ def test_the_page_of_a_paper_has_verdicts_first_and_folds_the_rest() -> None:
     figures = [PaperFigure(name, "figure 1", "waits", f"{name}.png", "it rises") for name in ("Curve", "Bar")]
     deviation = Deviation("a | log", "section 2", "another", "it is not public", {"order": "fcfs"})
     declared = Reproduction("", [], "", {}, [], figures=figures, deviations=[deviation])
-    text = reproduction_markdown(
+    text = results_page.reproduction_markdown(
         found(), declared, lambda figure: "x.png" if figure.title == "Curve" else None
     )
     head, _, folded = text.partition("<details")
@@ -75,7 +74,12 @@ def test_the_page_of_a_paper_has_verdicts_first_and_folds_the_rest() -> None:
     assert "Bar" not in text
     assert "| a \\| log (section 2) | another | it is not public |\n" in folded
     assert folded.count("</details>") == text.count("<details") == 4
-    assert reproduction_markdown(found(), declared, lambda _: "x.png", tables=False).count("<details") == 2
+    assert (
+        results_page.reproduction_markdown(found(), declared, lambda _: "x.png", tables=False).count(
+            "<details"
+        )
+        == 2
+    )
 
 
 def test_the_site_has_the_tables_that_the_files_of_papers_leave_out(repository: Path) -> None:

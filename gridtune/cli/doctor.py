@@ -8,12 +8,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import chdir
 from importlib import metadata
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -99,8 +99,7 @@ def _plug_ins() -> _Findings:
     groups = sorted(group for group in metadata.entry_points().groups if group.startswith("gridtune."))
     points = [point for group in groups for point in metadata.entry_points(group=group)]
     if not points:
-        hint = "install gridtune again: pip install -e . in its folder"
-        yield "fail", "no system, order or format is announced", hint
+        yield "fail", "no system, order or format is announced", "install gridtune again: pip install -e ."
         return
     good = optional = 0
     for point in points:
@@ -141,24 +140,32 @@ def _kernels(make: bool) -> _Findings:
         folder.mkdir(exist_ok=True)
         content = yaml.safe_load(Path(__file__).with_name("kernels.yaml").read_text(encoding="utf-8"))
         os.environ["PYTHONWARNINGS"] = "ignore"  # of so few jobs, in the other processes
+        left, running = content["cells"], dict[Future[Any], tuple[str, int]]()
+        work = {name: sum(seconds for seconds, _ in cells) for name, cells in left.items()}
         installing = setattr, (KernelCache, "installs", True)
         with (
             tempfile.TemporaryDirectory() as place,
             chdir(place),
-            ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), *installing) as pool,
-            click.progressbar(content["cells"], label="compiling kernels", file=sys.stderr) as bar,
+            ProcessPoolExecutor(processes := os.cpu_count() or 1, get_context("spawn"), *installing) as pool,
+            click.progressbar(length=sum(work.values()), label="compiling kernels", file=sys.stderr) as bar,
         ):
             for name, text in content["files"].items():
                 Path(place, name).write_text(text, encoding="utf-8")
-            running = [pool.submit(run_cell, cell.pop("system"), cell, seed=0) for cell in content["cells"]]
-            for done in as_completed(running):
-                done.result()
-                bar.update(1)
+            while any(work.values()) or running:
+                # Cells of a system share kernels, which two processes would compile twice.
+                idle = set(filter(work.get, work)) - {name for name, _ in running.values()}
+                for name in sorted(idle, key=work.__getitem__)[len(running) - processes :]:
+                    seconds, cell = left[name].pop(0)
+                    running[pool.submit(run_cell, name, cell, seed=0)] = name, seconds
+                    work[name] -= seconds
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    done.result()
+                    bar.update(running.pop(done)[1])
         for file in folder.iterdir():
             if file.stat().st_mtime < began - 1:  # of an older version
                 file.unlink()
-        size = _size(sum(file.stat().st_size for file in folder.iterdir()))
-        yield "ok", f"{size} of kernels made in {time.time() - began:.0f} s in {folder}", ""
+        size = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
+        yield "ok", f"{size:.0f} MB of kernels made in {time.time() - began:.0f} s in {folder}", ""
         return
     import numpy as np
 
@@ -203,10 +210,5 @@ def _ray(full: bool) -> _Findings:
             return os.getpid()
 
         number = ray.get(own_number.remote())
-    seconds = time.perf_counter() - began
-    text = f"{version} started, ran a task in process {number} and ended, in {seconds:.0f} s"
-    yield "ok", f"{text}; {workers} worker", ""
-
-
-def _size(size: int) -> str:
-    return f"{size / 2**30:.1f} GB" if size >= 2**30 else f"{size / 2**20:.0f} MB"
+    text = f"{version} with {workers} worker started, ran a task in process {number} and ended"
+    yield "ok", f"{text}, in {time.perf_counter() - began:.0f} s", ""

@@ -52,7 +52,7 @@ def _fit(*, as_json: bool = False, **options: Any) -> Answered:
         print_json(answered.content, indent=2)
         return answered
     console = report_console()
-    print_answers([result.answer], console)
+    print_answers([result.answer], console, details=True)
     console.print(f"  {result}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
     click.echo(f"page: {result.page}\nsettings: {result.file}")
@@ -94,7 +94,6 @@ def _whatif(
     print_answers([result.answer], console, details=details)
     for line in result.difference:
         print_lines(console, [line], style="green" if line.startswith("+") else "red")
-    print_lines(console, result.remarks())
     if result.is_shown:
         console.print(_table("mean waits in seconds", *result.table()))
     return answered
@@ -176,8 +175,7 @@ def _waits(*, as_json: bool = False, **options: Any) -> Answered:
     head = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
     title = f"{head}; trust {result.trust}"
     console.print(_table(title, *result.table()))
-    print_lines(console, [f"{count} are not predicted: {reason}" for reason, count in result.held.items()])
-    print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
+    print_lines(console, result.lines)
     if options["log"] is None:
         print_lines(console, ["without --log all run times up to a job's limit are equally likely"])
     return answered

@@ -79,7 +79,7 @@ def init(
     if slurm is None and (fit or slurm_version):
         raise click.UsageError("--fit and --slurm-version go with --slurm: they describe that cluster.")
     if slurm is not None:
-        from gridtune.slurm.comparison import not_modelled
+        from gridtune.slurm.comparison import logged_jobs, not_modelled
         from gridtune.slurm.configuration import read_cluster
         from gridtune.slurm.study import SYSTEM, Effective, suggest_study
         from gridtune.slurm.versions import version_of
@@ -98,7 +98,7 @@ def init(
         version = version_of(slurm_version, slurm, workload)
         cluster = read_cluster(slurm, version=version)
         starter, size = suggest_study(slurm, cluster, workload, works, version), None
-        ignored = not_modelled(workload, cluster)
+        ignored = [*logged_jobs(workload, cluster).remarks, *not_modelled(workload, cluster)]
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log

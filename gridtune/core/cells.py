@@ -13,9 +13,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -143,6 +143,15 @@ class CellResult:
     worker: str = ""
     identity: str = ""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return metrics that are still in the columns of a segment, and keep them as an attribute."""
+            if name != "metrics" or "_columns" not in self.__dict__:
+                return super().__getattribute__(name)
+            columns, row = self.__dict__["_columns"]
+            return self.__dict__.setdefault(name, {key: column.item(row) for key, column in columns.items()})
+
     @property
     def own_parameters(self) -> dict[str, Any]:
         """The parameters that are not those of the configuration."""
@@ -178,13 +187,9 @@ class CellResult:
         """Return whether this result, from elsewhere, adds to what a journal has of its cell."""
         return earlier is None or (earlier.state != "done" and self.state == "done")
 
-    def as_record(self) -> dict[str, Any]:
-        """Return the result as JSON can hold it: NaN is null, infinities are words."""
-        return finite_json(asdict(self))
-
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> CellResult:
-        """Return the result that `as_record` wrote."""
+        """Return the result with attributes as JSON holds them: NaN is null, infinities are words."""
         values = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         values["metrics"] = {name: _number(value) for name, value in record.get("metrics", {}).items()}
         values["seconds"] = _number(record.get("seconds"))

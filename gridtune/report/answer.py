@@ -27,8 +27,8 @@ from gridtune.sweep.space.constraints import Kept
 _NAMED_FROM = 0.05
 #: A size is given where the ends of its interval, as ratios, differ by this factor at most.
 _WIDEST = 4.0
-#: Losers that are named, and sentences of one heading.
-_NAMED = 3
+#: Losers that are named and sentences of one heading; and those on what is not modelled.
+_NAMED, _UNMODELLED = 3, 6
 #: Verdicts that show a gain.
 GAINS = (Verdict.BETTER, Verdict.TYPICALLY)
 #: Seconds to a unit that people read more easily, from so many seconds on.
@@ -186,7 +186,7 @@ class Answer:
         lines += [("loses", text) for text in self._losses()]
         lines += [("bounds", text) for text in _shortened(self.bounds)]
         lines += [("trust", str(self.trust))] if self.trust else []
-        lines += [("not modelled", text) for text in _shortened(self.not_modelled)]
+        lines += [("not modelled", text) for text in _shortened(self.not_modelled, _UNMODELLED)]
         return [*lines, *(("next", text) for text in self.next_steps)]
 
     def _losses(self) -> list[str]:
@@ -204,7 +204,14 @@ class Answer:
         effects = [("effect", effect.numbers) for effect in self.effects]
         if len(effects) > 1:
             effects.append(("intervals", f"those of effects are corrected for {len(effects)} comparisons"))
-        return [*self.details, *effects]
+        return [*self.details, *effects, *self._others]
+
+    @property
+    def _others(self) -> list[tuple[str, str]]:
+        """The sentences for which `lines` has no room; losses among them are effects, too."""
+        others = [("loses", text) for text in self.excluded[_NAMED:]]
+        others += [("bounds", text) for text in self.bounds[_NAMED:]]
+        return [*others, *(("not modelled", text) for text in self.not_modelled[_UNMODELLED:])]
 
     def graded(self, trust: Trust, *, anyway: bool = False) -> Answer:
         """Return the answer as far as the trust in it reaches; without trust only if it is wanted anyway."""
@@ -235,8 +242,9 @@ class Answer:
 
     def paragraphs(self, *more: tuple[str, str]) -> str:
         """Return the answer and further lines as paragraphs of HTML."""
-        lines = [f"{name}: {text}" for name, text in (*self.lines, *more)]
-        notes = [f'<p class="note">{html.escape(line)}</p>' for line in lines]
+        # `more` may have the details.
+        lines = [f"{name}: {text}" for name, text in dict.fromkeys((*self.lines, *self._others, *more))]
+        notes = [f'<p class="note">{html.escape(line.replace("--details", "below"))}</p>' for line in lines]
         return "\n".join([f'<p class="answer">{html.escape(self.advice)}</p>', *notes])
 
     def markdown(self) -> str:
@@ -291,7 +299,7 @@ def values_text(value: float, other: float | None, unit: str) -> str:
     return f"{' instead of '.join(texts)} {name}".rstrip()
 
 
-def _shortened(texts: Sequence[str]) -> list[str]:
+def _shortened(texts: Sequence[str], most: int = _NAMED) -> list[str]:
     """Return the first texts, and how many more there are."""
-    more = [f"and {len(texts) - _NAMED} more (--details)"] if len(texts) > _NAMED else []
-    return [*texts[:_NAMED], *more]
+    more = [f"and {len(texts) - most} more (--details)"] if len(texts) > most else []
+    return [*texts[:most], *more]

@@ -76,6 +76,9 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         workload: merged_remarks({id(note): note for note in among}.values())
         for workload, among in notes.items()
     }
+    for workload, text in _different_jobs(table).items():
+        remark = remarks.setdefault(workload, {})
+        remark["ignored"] = "; ".join(filter(None, [text, remark.get("ignored")]))
     measures = judged.measures()
     tables = [*rankings.values(), *overall.values()]
     return Summary(
@@ -93,6 +96,20 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         trust={name: trust for name, trust in graded.items() if trust is not None},
         remarks=[*judged.remarks(remarks, tables), *judged.missing(measures)],
     )
+
+
+def _different_jobs(table: pa.Table) -> dict[str, str]:
+    """Return a remark on each workload of which configurations have different numbers of jobs."""
+    if "metric.jobs" not in table.column_names:
+        return {}
+    ends = [("metric.jobs", "min"), ("metric.jobs", "max")]
+    rows = table.group_by(["workload", "replicate"]).aggregate(ends).to_pylist()
+    return {
+        row["workload"]: f"different jobs: configurations have {row['metric.jobs_min']:,.0f} to "
+        f"{row['metric.jobs_max']:,.0f} jobs in {row['replicate']}, so their means are not of the same jobs"
+        for row in rows
+        if row["metric.jobs_min"] != row["metric.jobs_max"]
+    }
 
 
 @dataclass(frozen=True)
@@ -147,11 +164,7 @@ class _Judged:
                 measures.setdefault(name, system.metrics[name])
         return {name: measure for name, measure in measures.items() if measure.direction != "none"}
 
-    def remarks(
-        self,
-        merged: Mapping[str, Mapping[str, Any]],
-        rankings: Iterable[Ranking],
-    ) -> Iterator[str]:
+    def remarks(self, merged: Mapping[str, Mapping[str, Any]], rankings: Iterable[Ranking]) -> Iterator[str]:
         """Yield remarks on the logs, on the error of the verdicts, and on a search or a race.
 
         Parameters
@@ -193,8 +206,9 @@ class _Judged:
 
     def missing(self, measures: Mapping[str, Measure]) -> Iterator[str]:
         """Yield remarks on metrics that finished cells do not have, as an earlier gridtune ran them."""
-        done = self.table.filter(pc.equal(self.table["state"], "done"))
         names = dict.fromkeys([*(one.metric for one in self.facts.objectives), *measures])
+        columns = [name for name in self.table.column_names if name.removeprefix("metric.") in names]
+        done = self.table.select(columns).filter(pc.equal(self.table["state"], "done"))
         if not done.num_rows:
             return
         for name in names:

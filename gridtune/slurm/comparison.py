@@ -68,7 +68,10 @@ MODELLED_FACTS = (
 
 def not_modelled(workload: Workload | None, *clusters: SlurmCluster) -> list[str]:
     """Return what replays do not model: settings of clusters, and facts of a log."""
-    lines = dict.fromkeys(line for cluster in clusters for line in cluster.not_modelled)
+    # A setting that a changed configuration shares has another place there.
+    settings = {line.partition(": ")[2]: line for one in clusters[1:] for line in one.not_modelled}
+    shared = {line.partition(": ")[2] for line in clusters[0].not_modelled}
+    lines = {*clusters[0].not_modelled, *(line for text, line in settings.items() if text not in shared)}
     options = workload.names.get("options", {}).values() if workload else ()
     words = {"licences": ("licenses=",), "deadlines": ("time-min=", "deadline=")}
     asked = (fact for fact, some in words.items() if any(word in text for text in options for word in some))
@@ -120,6 +123,30 @@ class LoggedJobs:
     changed: dict[str, int]
     replicate: str
     blocks: IntArray
+
+    @staticmethod
+    def unknown_ranks(requests: Sequence[Request], cluster: SlurmCluster) -> dict[str, int]:
+        """Return numbers of jobs whose priority depends on facts that are in no file, by these facts."""
+        weights, found = cluster.priorities, Counter[str]()
+        unknown = ", ".join(sorted({one.qos for one in requests} - {*cluster.qos, ""}))
+        run = "run `sacctmgr show {} -P > {}` in the folder of slurm.conf"
+        qos = f"have a QOS without a known priority, taken as 0 ({unknown}): "
+        for one in requests:
+            if weights.qos and one.qos not in cluster.qos:
+                nameless = "have no QOS in the log, taken as one of priority 0: sacct has it as QOS"
+                found[qos + run.format("qos", "sacctmgr_qos.txt") if one.qos else nameless] += 1
+            if weights.fair_share and not (one.user and one.account):
+                found["have no user or no account in the log, on which fair share depends"] += 1
+            elif weights.fair_share and (one.account, one.user) not in cluster.accounts.users:
+                command = run.format("assoc tree", "sacctmgr_assoc.txt")
+                found[f"have no known association, taken as one share of their account: {command}"] += 1
+        return dict(found)
+
+    @property
+    def remarks(self) -> list[str]:
+        """A sentence on each group of jobs that are not replayed as they were recorded."""
+        left_out = [f"{count:,} jobs left out: {reason}" for reason, count in self.left_out.items()]
+        return [*left_out, *(f"{count:,} jobs {reason}" for reason, count in self.changed.items())]
 
     def able_in(self, changed: SlurmCluster, running: SlurmCluster) -> tuple[LoggedJobs, IntArray, list[str]]:
         """Return those that a changed cluster can run, too, their places, and a sentence on others.
@@ -257,13 +284,9 @@ def logged_jobs(workload: Workload, cluster: SlurmCluster) -> LoggedJobs:
             path=workload.source,
             hint="are its partitions and sizes those of the slurm.conf? " + "; ".join([*left_out, *changed]),
         )
-    unknown = sorted({request.qos for request in requests} - {*cluster.qos, ""})
-    if unknown and cluster.priorities.qos:
-        names = ", ".join(unknown)
-        command = "run `sacctmgr show qos -P > sacctmgr_qos.txt` in the folder of slurm.conf"
-        changed[f"have a QOS without a known priority, taken as 0 ({names}): {command}"] = sum(
-            request.qos in unknown for request in requests
-        )
+    changed |= LoggedJobs.unknown_ranks(requests, cluster)
+    if unlimited := sum(request.time_limit <= 0 for request in requests):
+        changed["have no time limit, taken as that of their partition"] = unlimited
     recorded = workload.column("wait_time")[rows]
     requests, recorded = _eligible(requests, recorded, workload.column("eligible_time")[rows])
     submit = np.array([request.submit for request in requests])

@@ -29,23 +29,10 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
-from gridtune.slurm.outages import (
-    PlacedReader,
-    parents_of,
-    read_accounts,
-    read_outages,
-    read_qos,
-    read_table,
-)
+from gridtune.slurm.outages import PlacedReader, parents_of, read_accounts, read_outages, read_qos, read_table
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
 from gridtune.slurm.versions import MERGED_NODES, SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
-from gridtune.workload.slurm import (
-    OUT_OF_SERVICE,
-    ConfLine,
-    conf_lines,
-    host_list,
-    machine_of,
-)
+from gridtune.workload.slurm import OUT_OF_SERVICE, ConfLine, conf_lines, host_list, machine_of
 
 #: The clocks of both passes, by their names among the scheduler's parameters.
 _CLOCKS = frozenset(clock.name for clock in fields(Clocks))
@@ -244,6 +231,10 @@ class _ClusterReader(PlacedReader):
 
     def _read_limits(self, path: Path) -> None:
         """Read the limits in a table of sacctmgr, and note what is not modelled there."""
+        if not path.is_file():
+            kind = "qos" if "qos" in path.name else "assoc tree"
+            run = f"run `sacctmgr show {kind} -P > {path.name}` in the folder of slurm.conf"
+            self.ignored.append(f"limits that AccountingStorageEnforce sets: no {path.name}; {run}")
         for number, row in read_table(path) if path.is_file() else []:
             self.place = (path, number)
             try:

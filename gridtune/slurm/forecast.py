@@ -117,13 +117,7 @@ class _Shares:
 
 
 def forecast(
-    cluster: SlurmCluster,
-    pending: Sequence[Request],
-    running: Running,
-    past: Past,
-    *,
-    draws: int,
-    seed: int,
+    cluster: SlurmCluster, pending: Sequence[Request], running: Running, past: Past, *, draws: int, seed: int
 ) -> FloatArray:
     """Return starts of pending jobs in seconds, shape (draws, pending).
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,13 @@ _COLUMNS = (
     "allocated_gpus",
     "requested_gpus",
     *_NAMES,
+)
+
+
+#: Fields in which jobs of one case differ.
+_OWN = (
+    *("number", "submit", "run_time", "user", "array", "task", "array_most", "after", "after_any", "name"),
+    *("singleton", "failed", "requeue", "begin"),
 )
 
 
@@ -150,6 +158,11 @@ class Request:
     def rank(self) -> tuple[int, int, int]:
         """The order of jobs of equal priority; the tasks of an array stand together."""
         return self.submit, self.array or self.number, self.task
+
+    @property
+    def case(self) -> tuple[object, ...]:
+        """All that decides where it may start: jobs of one case differ in the times, the user, the array."""
+        return _CASE(self)
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -276,6 +289,9 @@ class Request:
         return gpus >= self.gpus
 
 
+_CASE = attrgetter(*(name for name in Request.__dataclass_fields__ if name not in _OWN))
+
+
 @lru_cache(4096)
 def _has_feature(wish: str, features: frozenset[str]) -> bool:
     """Tell whether features fulfil a wish: a name, or `&` and `|` from left to right, in brackets perhaps."""
@@ -311,7 +327,7 @@ class RequestCheck:
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
         self._kinds: dict[tuple[str, tuple[str, ...]], list[tuple[Node, int]]] = {}
-        self._limits: dict[tuple[tuple[str, ...], str, str], list[tuple[str, int]]] = {}
+        self._passed: set[tuple[object, ...]] = set()
 
     def check(self, request: Request) -> None:
         """Refuse a job.
@@ -322,6 +338,10 @@ class RequestCheck:
             Naming the job: a partition that is not there, more than its nodes could ever hold, more than
             a limit allows, an unknown dependency.
         """
+        user = request.user if self.cluster.limits else ""
+        looked = *request.case, user, request.after, request.array > 0
+        if looked in self._passed:
+            return
         for kind, _ in request.after:
             if kind not in DEPENDENCIES:
                 raise WorkloadError(
@@ -371,6 +391,7 @@ class RequestCheck:
                 f"job {request.number}: {where}: {self.reason_of(request)}",
                 hint="compare it with slurm.conf, or leave such jobs out",
             )
+        self._passed.add(looked)
 
     def can_run(self, request: Request) -> bool:
         """Tell whether a job is not refused."""
@@ -393,19 +414,12 @@ class RequestCheck:
         amounts["billing"] = int(sum(weights.get(of, 0.0) * amount for of, amount in amounts.items()))
         minutes = request.limit_in(partition) / 60
         asked = amounts | {f"{of} minutes": amount * minutes for of, amount in amounts.items()}
-        for of, most in self._limits_of(request, partition):
+        qos = self.cluster.limiting_qos(request.qos, partition.name)
+        whose = qos, request.account, request.user
+        for _, of, most in limits_on(self.cluster.limits, self.cluster.accounts, *whose):
             if asked[of] > most:
                 return f"{asked[of]:g} of {of}, but a limit allows {most}"
         return ""
-
-    def _limits_of(self, request: Request, partition: Partition) -> list[tuple[str, int]]:
-        """Return how much of what a limit allows to jobs of the same QOS, account and user."""
-        qos = self.cluster.limiting_qos(request.qos, partition.name)
-        whose = qos, request.account, request.user
-        if whose not in self._limits:
-            groups = limits_on(self.cluster.limits, self.cluster.accounts, *whose)
-            self._limits[whose] = [(of, most) for _, of, most in groups]
-        return self._limits[whose]
 
     def reason_of(self, request: Request) -> str:
         """Return, for a job that is refused, the reason in short."""
@@ -537,7 +551,7 @@ def requests_of(
         nodes = max(1, job["allocated_nodes"] if job["allocated_nodes"] > 0 else job["requested_nodes"])
         partitions = tuple(name for name in text["partition"].split(",") if name in cluster.partitions)
         if job["run_time"] < 0 or cpus < 1:
-            left_out["never ran, or without processors"] += 1
+            left_out["never started, not ended, or without processors"] += 1
             continue
         gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
         each = threads if cpus % threads == 0 else 1

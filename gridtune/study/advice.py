@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
@@ -126,6 +127,12 @@ class WhatIf:
         """The advice, the classes that lose, and the settings that are not modelled."""
         whole, *rest = self.effects.values()
         gain, size = self._gain(whole)
+        factor = self._factor()
+        allocated = (
+            []
+            if factor in {None, 1.0}
+            else [f"requests: jobs have the allocated processors, {factor} × as many"]
+        )
         answer = Answer(
             _METRIC,
             self.log.name,
@@ -136,7 +143,7 @@ class WhatIf:
             size=size,
             effects=rest,
             excluded=self.excluded,
-            not_modelled=list(self.not_modelled),
+            not_modelled=[*self.jobs.remarks, *allocated, *self.not_modelled],
             details=[("statistics", self._statistics(whole))],
         )
         return answer.weighed().graded(self.trust, anyway=self.anyway)
@@ -213,15 +220,6 @@ class WhatIf:
             )
         return heads, rows
 
-    def remarks(self) -> list[str]:
-        """Return a line on each group of jobs that is not replayed as it was recorded."""
-        reasons = (self.jobs.left_out | self.jobs.changed).items()
-        lines = [f"{count:,} jobs {reason}" for reason, count in reasons]
-        factor = self._factor()
-        if factor not in {None, 1.0}:
-            lines.append(f"allocated processors are {factor} × those requested")
-        return lines
-
     def _factor(self) -> float | None:
         """Return allocated over requested processors, where the log has both."""
         if stated := self.log.header.get(ALLOCATED_TO_REQUESTED):
@@ -275,11 +273,7 @@ class Site:
     """
 
     def __init__(
-        self,
-        log: Workload | str | Path,
-        slurm: str | Path,
-        slurm_version: str | None,
-        fit: str | Path | None,
+        self, log: Workload | str | Path, slurm: str | Path, slurm_version: str | None, fit: str | Path | None
     ) -> None:
         self.log, self.folder, self.fit = workload_of(log), Path(slurm), fit
         self.stated_version = slurm_version
@@ -450,8 +444,15 @@ class Waits:
         """Return the prediction in JSON's types."""
         return asdict(self)
 
+    @property
+    def lines(self) -> list[str]:
+        """A sentence on jobs that are not predicted, and on what is not modelled."""
+        held = (f"{count} are not predicted: {reason}" for reason, count in self.held.items())
+        return [*held, *(f"not modelled: {line}" for line in self.not_modelled)]
+
     def _repr_html_(self) -> str:
-        return plain_table(*self.table())
+        lines = (f'<p class="note">{html.escape(line)}</p>' for line in (f"trust {self.trust}", *self.lines))
+        return "".join(lines) + plain_table(*self.table())
 
 
 def waits(
@@ -520,7 +521,9 @@ def waits(
     if trust.level == "no" and not anyway:
         message = "found that simulated waits differ from the recorded ones: starts cannot be predicted"
         raise SweepError(message, path=Path(fit or ""), hint="--anyway predicts all the same")
-    cluster, _ = effective.applied(cluster, [*queue.pending, *(one for one, _, _ in queue.running)])
+    present = [*queue.pending, *(one for one, _, _ in queue.running)]
+    ranks = LoggedJobs.unknown_ranks(present, cluster)
+    cluster, _ = effective.applied(cluster, present)
     starts = forecast(cluster, queue.pending, queue.running, past, draws=draws, seed=seed)
     ends = np.quantile(starts, [INTERVAL[0], 0.5, INTERVAL[1]], axis=0, method="nearest")
     rows = []
@@ -539,7 +542,8 @@ def waits(
                 "to": _moment(high),
             }
         )
-    ignored = not_modelled(workload, cluster)
+    unknown = (f"{count} jobs {reason}" for reason, count in ranks.items())
+    ignored = [*unknown, *not_modelled(workload, cluster)]
     return Waits(_moment(queue.now) or "", len(queue.running), rows, queue.held, ignored, trust)
 
 

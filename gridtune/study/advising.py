@@ -179,7 +179,7 @@ def advise(
     waits = site.running(draws, seed)
     seconds = (time.monotonic() - began) / draws
     trust = site.trust(waits)
-    ignored = not_modelled(site.log, site.cluster)
+    ignored = [*site.jobs.remarks, *not_modelled(site.log, site.cluster)]
     folder.mkdir(parents=True, exist_ok=True)
     keep = Answer(_METRIC, site.log.name, "", Verdict.NONE, "", not_modelled=ignored)
     page = folder / "advice.html"
@@ -279,7 +279,7 @@ def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 2
         gain=f"with the change, the later jobs wait {values_text(whole.mean or 0, whole.baseline or 0, 's')}",
         size=f", {difference_text(whole.relative)}",
         details=[("effect", effect.numbers) for effect in later.effects.values()],
-        not_modelled=later.not_modelled,
+        not_modelled=later.answer.not_modelled,
     )
     answer = answer.graded(trust)
     submitted = [later.log.instant(second) for second in later.log.submit_time.tolist()]

@@ -56,15 +56,7 @@ _TRUST: dict[TrustLevel, str] = {
     "signs only": "Signs only: simulated waits are near the recorded ones, but not equal to them.",
     "no": "No trust: the simulated waits differ from the recorded ones.",
 }
-_TICKS = {
-    0: "0",
-    60: "1 min",
-    600: "10 min",
-    3600: "1 h",
-    36_000: "10 h",
-    259_200: "3 d",
-    2_592_000: "30 d",
-}
+_TICKS = {0: "0", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 259_200: "3 d", 2_592_000: "30 d"}
 _MOST_POINTS = 5000
 _BINS = 40
 _WEEK = 7 * 86_400
@@ -390,7 +382,7 @@ def fit(
         fitted = replayed_waits(*works, draws, seed)
     checked = np.flatnonzero((submit >= searched) & (submit < cut))
     before, after = (_misfit(jobs.recorded[checked], waits[:, checked]) for waits in (described, fitted))
-    reasons = [f"{count:,} jobs {reason}" for reason, count in (jobs.left_out | jobs.changed).items()]
+    reasons = jobs.remarks
     if not after < before and settings != _DESCRIBED:
         reasons.append(
             f"fitted settings were dropped: on {len(checked):,} jobs that the search did not see, their "

@@ -13,16 +13,25 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from gridtune.core.reproduction import PaperFigure
+from gridtune.core.reproduction import PaperFigure, Reproduction
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.page import reproduction_markdown
+from gridtune.report.reproduction.page import CRITERIA, TABLES, reproduction_sections
 from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced
 from gridtune.study.reproduction import _find_reproduction
 
-__all__ = ["BEGIN", "DRAFT", "END", "fill_draft", "fill_results", "paper_pages", "papers_table"]
+__all__ = [
+    "BEGIN",
+    "DRAFT",
+    "END",
+    "fill_draft",
+    "fill_results",
+    "paper_pages",
+    "papers_table",
+    "reproduction_markdown",
+]
 
 _WRITTEN = "<!-- written by `python scripts/site/results_page.py docs/results.md`: do not edit -->\n"
 BEGIN = _WRITTEN
@@ -69,6 +78,34 @@ def paper_pages(docs: Path, tables: bool = False) -> Mapping[Path, str]:
             text += _ELSEWHERE.format(name=reproduced.name)
         pages[docs / _FOLDER / f"{reproduced.name}.md"] = f"{_WRITTEN}\n{text}"
     return pages
+
+
+def reproduction_markdown(
+    reproduced: Reproduced,
+    reproduction: Reproduction,
+    image_of: Callable[[PaperFigure], str | None],
+    tables: bool = True,
+) -> str:
+    """Return the page: verdicts with reasons in one table; the rest is folded.
+
+    Parameters
+    ----------
+    reproduced
+        The numbers and verdicts.
+    reproduction
+        Its declaration, for figures and deviations.
+    image_of
+        Returns a link to the picture of a figure, None where there is none.
+    tables
+        False leaves out the tables of every criterion and of published numbers beside ours.
+    """
+    head, folded = reproduction_sections(reproduced, reproduction, image_of)
+    parts = (
+        f'\n<details markdown="1">\n<summary>{name}</summary>\n\n{text}\n</details>\n'
+        for name, text in folded
+        if tables or name not in (CRITERIA, TABLES)
+    )
+    return head + "".join(parts)
 
 
 def fill_results(path: Path) -> str:

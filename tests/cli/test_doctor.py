@@ -119,7 +119,9 @@ def test_kernels_are_made_for_an_installation(tmp_path: Path) -> None:
     """It runs one cell here; a copy of the package then compiles nothing for a user with an empty cache."""
     package = tmp_path / "elsewhere" / "gridtune"
     shutil.copytree(Path(gridtune.__file__).parent, package, ignore=shutil.ignore_patterns("kernels"))
-    (package / "cli" / "kernels.yaml").write_text("files: {}\ncells: [{system: gangs, drawn_jobs: 40}]\n")
+    (package / "cli" / "kernels.yaml").write_text(
+        "files: {}\ncells: {gangs: [[1, {drawn_jobs: 40}], [1, {}]]}\n"
+    )
     (package / "kernels").mkdir()
     (package / "kernels" / "old.nbi").write_text("")
     os.utime(package / "kernels" / "old.nbi", (0, 0))

@@ -104,6 +104,34 @@ def test_code_that_was_edited_is_named(tmp_path: Path) -> None:
     assert "identical: " in again(folder, other)
 
 
+FORKING = """
+import os
+import gridtune as gt
+
+@gt.metric("forked", unit="1", direction="min", formula="1", source="this test")
+def forked(jobs):
+    "One."
+    if os.environ.get("FORK"):
+        os.fork()
+    return 1.0
+"""
+
+
+def test_users_code_that_forks_and_returns_adds_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = tmp_path / "forking.py"
+    plugin.write_text(FORKING)
+    monkeypatch.setenv("FORK", "1")
+    command = [sys.executable, "-m", "gridtune", "results", "rerun", str(folder), "--add-metric", "forked"]
+    command += ["--plugin", str(plugin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.count(str(folder)) == 1, done.stdout
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    assert sum('"forked"' in line for line in lines) == 4
+    assert {result.metrics["forked"] for result in read_journal(folder / "journal.jsonl").values()} == {1.0}
+
+
 def again(folder: Path, result: CellResult) -> str:
     """Run the command in a process of its own, as it is a new one that reads an edited file."""
     command = [sys.executable, "-m", "gridtune", "results", "rerun", result.cell_id, str(folder)]

@@ -55,7 +55,11 @@ def test_a_change_without_effect_changes_nothing(paths):
     assert 540 / 2 <= everything["simulated"] <= (540 + 60) / 2
     assert everything["relative"] == 0
     assert report["verdict"] == "not sure"
-    assert report["not_modelled"] == ["slurm.conf:4: suspendtime=300"]
+    assert report["not_modelled"][0] == "1 jobs left out: more than the cluster could ever hold"
+    assert report["not_modelled"][2:] == [
+        "requests: jobs have the allocated processors, 1.014 × as many",
+        "slurm.conf:4: suspendtime=300",
+    ]
     assert report["slurm_conf"] == ["+PriorityWeightAge=9"]
     # That of the whole log, with the job that is left out.
     assert report["processors_allocated_to_requested"] == 1.014
@@ -183,6 +187,7 @@ def test_a_prediction_is_verified_unless_it_was_edited(paths, tmp_path):
     assert answer["trust"]["level"] == "no"
     assert answer["advice"].startswith("No answer")
     assert "jobs are from before the day of the prediction" in answer["next_steps"][0]
+    assert "1 jobs left out: more than the cluster could ever hold" in answer["not_modelled"]
     stored.write_text(stored.read_text().replace("bf_interval=300", "bf_interval=3000"))
     assert "was changed after it was written" in str(CliRunner().invoke(cli, verify).exception)
 
@@ -215,6 +220,49 @@ def test_the_lines_of_slurm_conf_that_change_are_printed(paths, change, line):
     log, folder = paths
     report = json.loads(whatif(log, "--slurm", folder, "--draws", "2", "--change", change, "--json").output)
     assert line in report["slurm_conf"]
+
+
+UNKNOWN = """\
+AccountingStorageEnforce=limits
+PriorityWeightFairshare=5
+SchedulerParameters=bf_busy_nodes,bf_licenses
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ((), "2 jobs have no known association, taken as one share of their account: run `sacctmgr show"),
+        ((), "limits that AccountingStorageEnforce sets: no sacctmgr_assoc.txt; run `sacctmgr show assoc"),
+        ((), "limits that AccountingStorageEnforce sets: no sacctmgr_qos.txt; run `sacctmgr show qos"),
+        (("User",), "2 jobs have no user or no account in the log, on which fair share depends"),
+        (("QOS",), "2 jobs have no QOS in the log, taken as one of priority 0"),
+        (("TimelimitRaw",), "2 jobs have no time limit, taken as that of their partition"),
+    ],
+)
+def test_what_priorities_and_plans_lack_is_named(paths, tmp_path, columns, sentence):
+    log, folder = paths
+    (tmp_path / "slurm.conf").write_text(UNKNOWN + CONF)
+    rows = [row.split("|") for row in SACCT.splitlines()]
+    kept = [place for place, name in enumerate(rows[0]) if name not in columns]
+    (tmp_path / "sacct.txt").write_text("\n".join("|".join(row[k] for k in kept) for row in rows))
+    command = [log, "--slurm", folder, "--draws", "2", "--change", "bf_interval=60", "--anyway"]
+    report = json.loads(whatif(*command, "--json").output)
+    assert any(text.startswith(sentence) for text in report["not_modelled"])
+    # The details have all of them, and a setting that the change shares once.
+    printed = " ".join(whatif(*command, "--details").output.split())
+    assert all(text in printed for text in report["not_modelled"])
+    assert printed.count("SchedulerParameters=bf_busy_nodes") == 3  # a remark, and the line before and after
+
+
+def test_files_that_say_it_leave_nothing_to_name(paths, tmp_path):
+    log, folder = paths
+    (tmp_path / "slurm.conf").write_text(UNKNOWN + CONF)
+    (tmp_path / "sacctmgr_qos.txt").write_text("Name|Priority\nhigh|9\n")
+    (tmp_path / "sacctmgr_assoc.txt").write_text("Account|User|Share\nroot||1\na||1\na|u|1\nb||1\nb|v|1\n")
+    command = [log, "--slurm", folder, "--draws", "2", "--change", "bf_interval=60", "--json"]
+    named = json.loads(whatif(*command).output)["not_modelled"]
+    assert not any("sacctmgr show qos" in text or "association" in text for text in named)
 
 
 @pytest.mark.slow
@@ -257,7 +305,7 @@ def test_the_release_is_that_of_the_site_or_asked_for(paths, tmp_path):
     unverified = "Slurm 23.02.7: rules of its source, not confirmed by recorded runs"
     assert unverified in json.loads(whatif(*command).output)["not_modelled"]
     given = json.loads(whatif(*command, "--slurm-version", "24.11").output)
-    assert given["not_modelled"] == ["slurm.conf:4: suspendtime=300"]
+    assert given["not_modelled"][3:] == ["slurm.conf:4: suspendtime=300"]
     # Another folder may be of another release: an upgrade.
     other = tmp_path / "newer"
     other.mkdir()
@@ -283,6 +331,22 @@ JOBID|PARTITION|USER|ACCOUNT|QOS|STATE|SUBMIT_TIME|START_TIME|TIME|TIME_LIMIT|CP
 7|all|u|a|high|RUNNING|2026-01-05T01:00:00|2026-01-05T01:00:00|1:00|20:00|2|1|n1
 8|all|u|a|high|PENDING|2026-01-05T01:00:30|N/A|0:00|20:00|4|2|
 """
+
+
+def test_predicted_starts_carry_their_trust_in_a_notebook_too(paths, tmp_path):
+    _, folder = paths
+    held = SQUEUE.replace("NODELIST", "NODELIST|REASON").replace("|n1\n", "|n1|None\n")
+    held = (
+        held.removesuffix("\n")
+        + "|Priority\n9|all|u|a|high|PENDING|2026-01-05T01:00:30|N/A|0:00|20:00|4|2||JobHeldUser\n"
+    )
+    (tmp_path / "squeue.txt").write_text(held)
+    found = gt.waits(squeue=tmp_path / "squeue.txt", slurm=folder, draws=2)
+    shown = found._repr_html_()
+    assert "trust not graded: without --fit" in shown
+    assert "1 are not predicted: JobHeldUser" in shown
+    assert "not modelled: 2 jobs have a QOS without a known priority" in shown
+    assert found.not_modelled[0] in " ".join(found.lines)
 
 
 @pytest.mark.parametrize("command", ["whatif", "waits", "init", "run"])

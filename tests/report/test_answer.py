@@ -326,3 +326,29 @@ def test_bounds_keep_shared_ranks_and_give_none_to_the_incomplete() -> None:
         "c": 3,
         "d": None,
     }
+
+
+def test_what_an_answer_has_no_room_for_is_in_its_details() -> None:
+    texts = [f"setting {number}" for number in range(8)]
+    answer = Answer("wait_mean", "log", "", Verdict.NONE, "Keep it.", not_modelled=texts, bounds=texts)
+    shown = [text for _, text in answer.lines]
+    assert "setting 7" not in shown
+    assert "and 2 more (--details)" in shown
+    assert "and 5 more (--details)" in shown
+    assert lines(answer, "not modelled")[-2:] == texts[6:]
+    assert lines(answer, "bounds")[-5:] == texts[3:]
+    # A page has no options.
+    page = answer.paragraphs(*answer.all_details)
+    assert "--details" not in page
+    assert all(page.count(f"not modelled: {text}") == 1 for text in texts)
+
+
+def test_configurations_with_different_jobs_are_named() -> None:
+    table = cells()
+    same = table.append_column("metric.jobs", pa.array([500.0] * len(table)))
+    assert not any("different jobs" in text for text in summary(same).answers[0].not_modelled)
+    jobs = [467.0 if order == "fcfs" else 500.0 for order in table.column("param.order").to_pylist()]
+    fewer = summary(table.append_column("metric.jobs", pa.array(jobs)))
+    (text,) = fewer.answers[0].not_modelled
+    assert text.startswith("different jobs: configurations have 467 to 500 jobs in seed ")
+    assert any(text in remark for remark in fewer.remarks)

@@ -21,7 +21,7 @@ from gridtune.core.reproduction import (
     Reproduction,
 )
 from gridtune.errors import SweepError
-from gridtune.report.reproduction.page import reproduction_markdown, write_reproduction_page
+from gridtune.report.reproduction.page import CRITERIA, reproduction_sections, write_reproduction_page
 from gridtune.report.reproduction.verdicts import (
     Estimate,
     Reproduced,
@@ -219,14 +219,14 @@ def test_a_check_of_ours_is_not_counted_among_the_claims() -> None:
     claims = [judge(Claim("c", "s", [HOLDS], check=check), RESULTS) for check in (False, True)]
     reproduced = replace(found(), claims=claims)
     assert reproduced.tally() == "1 reproduced"
-    text = reproduction_markdown(reproduced, Reproduction("", [], "", {}, []), lambda _: None)
+    text, _ = reproduction_sections(reproduced, Reproduction("", [], "", {}, []), lambda _: None)
     assert text.count("**reproduced** (a check, not a claim)") == 1
 
 
 def test_the_distance_to_a_published_effect_is_shown() -> None:
     reproduced = replace(found(), claims=[judge(Claim("c", "s", [DIRECTION]), RESULTS)])
-    text = reproduction_markdown(reproduced, Reproduction("", [], "", {}, []), lambda _: None)
-    assert "| direction only, 0.33 × the published effect |" in text
+    _, folded = reproduction_sections(reproduced, Reproduction("", [], "", {}, []), lambda _: None)
+    assert "| direction only, 0.33 × the published effect |" in dict(folded)[CRITERIA]
 
 
 def test_a_criterion_needs_something_to_be_held_against() -> None:

@@ -24,7 +24,7 @@ from tests.batch.simulator.rollout_twin import RolloutTwin
 
 #: Seconds of the first group of ends that a predicted start looks at.
 FIRST_WINDOW = 30
-#: A replay ends when jobs have made room so often and nothing else has happened.
+#: A replay ends when jobs have made room in so many seconds and nothing else has happened.
 CIRCLES = 200
 
 
@@ -1729,7 +1729,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         stored.update({(job, name): value(job, name) for name in requests[job].partitions})
 
     back, direct = {}, math.inf
-    requeued, requeued_before, ended_before, circles = 0, 0, 0, 0
+    requeued, requeued_before, ended_before, circles, since = 0, 0, 0, 0, now
 
     def follow_suspensions():
         """Note who was suspended and who goes on."""
@@ -1786,7 +1786,15 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         grid = when - (when - phases.full) % clocks.sched_interval
         due, touched = min(due, max(when, max(last_pass, grid) + clocks.batch_sched_delay)), True
 
+    def has_had_time(job):
+        """Tell whether a job could have run twice since something else than making room has happened."""
+        request = requests[job]
+        partition = next(name for name in request.partitions if request.may_run_in(cluster.partitions[name]))
+        lasts = min(max(1, request.run_time), request.limit_in(cluster.partitions[partition]))
+        return now - max(since, request.begin) >= 2 * lasts
+
     edges = {edge for outage in cluster.outages for edge in (outage.start, outage.end)}
+    settled = max(edges | {requests[order[-1]].submit})
     while submitted < len(order) or waiting or state.running or back:
         state.go_to(now)
         state.completing = 0
@@ -1867,11 +1875,13 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
                 note(part)
             follow_pass()
             touched, next_backfill = bool(begun or state.late or parted), now + clocks.bf_interval
-        if len(succeeded) > ended_before:
-            circles = 0
+        if len(succeeded) > ended_before or now <= settled:
+            circles, since = 0, now
         elif requeued > requeued_before:
-            circles = 0 if state.running else circles + 1
-            if circles >= CIRCLES and submitted == len(order) and all(e < now for e in edges):
+            circles += 1
+            if circles >= CIRCLES and all(map(has_had_time, set(range(len(order))) - set(succeeded))):
+                for job in state.running:
+                    schedule.pop(job)
                 break
         requeued_before, ended_before = requeued, len(succeeded)
         now += 1

@@ -65,6 +65,8 @@ def test_a_cluster_is_read(folder):
 def test_what_is_not_simulated_is_listed_with_its_line(folder):
     assert read_cluster(folder).not_modelled == (
         "sacctmgr_qos.txt:3: MaxWall=1-0",
+        "limits that AccountingStorageEnforce sets: no sacctmgr_assoc.txt; run `sacctmgr show assoc tree -P "
+        "> sacctmgr_assoc.txt` in the folder of slurm.conf",
         "slurm.conf:3: SchedulerParameters=bf_busy_nodes",
     )
 

@@ -544,6 +544,21 @@ def test_a_replay_ends_where_jobs_make_room_in_circles():
     # A third job that comes later has its turn.
     late = request(3, 10**6, 9, 60, 1)
     assert replay(cluster, [low, hot, late]).start[2] >= 10**6
+    # Two nodes with such jobs, of which one always runs.
+    cluster = replace(cluster, partitions={"a": Partition("a", (0,)), "b": Partition("b", (1,))})
+    low, hot = (replace(job, tasks=min(job.tasks, 4), partitions=("a",)) for job in (low, hot))
+    beside = [
+        replace(low, number=3, submit=30, partitions=("b",)),
+        replace(hot, number=4, partitions=("b",)),
+    ]
+    assert replay(cluster, [low, hot, *beside]).start.tolist() == [-1, -1, -1, -1]
+    assert reference_replay(cluster, [low, hot, *beside], Phases()) == {}
+    # A long job beside the circles ends, and so does one that begins late.
+    long = Request(3, 0, 10**5, 2 * 10**5, "u", "a", ("b",), "low", 4)
+    begins = Request(4, 0, 9, 60, "u", "a", ("b",), "low", begin=3 * 10**5)
+    result = replay(cluster, [low, hot, long, begins])
+    assert result.end.tolist() == [-1, -1, 10**5, result.start[3] + 9]
+    assert result.start[3] >= 3 * 10**5
 
 
 def test_a_job_that_never_starts_has_no_wait():

@@ -32,7 +32,7 @@ def results() -> list[CellResult]:
         for cell in space_cells(space)
     ]
     bad = results[1]
-    results[1] = CellResult.from_record({**bad.as_record(), "state": "lost", "error": "gone", "metrics": {}})
+    results[1] = replace(bad, state="lost", error="gone", metrics={})
     return results
 
 

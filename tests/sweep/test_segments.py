@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +73,13 @@ def test_results_come_back_as_they_were(tmp_path: Path) -> None:
     # Facts are shared, over segments too.
     assert read[0].notes is read[2].notes is read[18].notes
     assert read[0].configuration is read[1].configuration
+    # Metrics are made of the columns when they are asked for, also by a copy.
+    for one in list(read_journal(path).values())[:27]:
+        assert "metrics" not in vars(one)
+        assert pickle.loads(pickle.dumps(one)) == copy.copy(one) == one
+        assert one.metrics is one.metrics
+    with pytest.raises(AttributeError, match="no attribute 'metric'"):
+        _ = one.metric  # type: ignore[attr-defined]
     with Journal(path) as journal:
         assert list(journal.results.values()) == results
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from gridtune.core.cells import CellResult
+from gridtune.core.cells import CellResult, finite_json
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
@@ -134,7 +134,7 @@ def test_a_curve_keeps_its_finite_points_also_through_the_journal() -> None:
         "wait": [-math.inf, 7, 8, 9],
     }
     result = replace(cell_results()[0], notes={"learning_curve": columns})
-    stored = CellResult.from_record(json.loads(json.dumps(result.as_record())))
+    stored = CellResult.from_record(json.loads(json.dumps(finite_json(asdict(result)))))
     points = [("stretch", 2.5, 2), ("stretch", 1.5, 4), ("wait", 7.0, 2), ("wait", 8.0, 3), ("wait", 9.0, 4)]
     for source in (result, stored):
         (curve,) = curves_of([source], "order0")

@@ -97,7 +97,7 @@ class Stratum:
         """True if the replicates are windows of a log, which follow each other."""
         return bool(self.replicates) and all(label.startswith("window ") for label in self.replicates)
 
-    @property
+    @cached_property
     def failures(self) -> IntArray:
         """Number of cells without a result, shape (configurations,)."""
         return ((self.rows >= 0) & ~self.metrics.done[self.rows]).sum(axis=1)

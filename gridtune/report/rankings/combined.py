@@ -45,8 +45,12 @@ class _Part(NamedTuple):
         How far the mean is from its bound there; NaN without one.
     correlation
         Of neighbouring windows there; None where replicates are independent.
+    pairs
+        Number of replicates in common.
     values, base
         Both samples over the size of the baseline's mean; NaN where there is no pair.
+    residuals
+        Around the ratio of the means (Cochran, "Sampling Techniques", 1977, section 6.3).
     """
 
     relative: float
@@ -54,18 +58,10 @@ class _Part(NamedTuple):
     high: float
     gap: float
     correlation: float | None
+    pairs: int
     values: FloatArray
     base: FloatArray
-
-    @property
-    def pairs(self) -> int:
-        return int(np.isfinite(self.values).sum())
-
-    @property
-    def residuals(self) -> FloatArray:
-        """Variance of the ratio of the means (Cochran, "Sampling Techniques", 1977, section 6.3)."""
-        ratio = np.nanmean(self.values) / np.nanmean(self.base)
-        return np.asarray(self.values - ratio * self.base, dtype=np.float64)
+    residuals: FloatArray
 
 
 @dataclass
@@ -100,7 +96,7 @@ def _correlation(both: FloatArray) -> float:
     off = both - both.mean(axis=1, keepdims=True)
     products = np.dot(off, off.T) * (1 / (both.shape[1] - 1))
     one, other = np.sqrt(products.diagonal())
-    return float(np.clip(products[0, 1] / one / other, 0.0, 1.0)) if one and other else 1.0
+    return min(max(float(products[0, 1] / one / other), 0.0), 1.0) if one and other else 1.0
 
 
 @dataclass(frozen=True)
@@ -320,8 +316,11 @@ def _parts(
     values, base = np.where(missing, math.nan, values), np.where(missing, math.nan, base)
     size = np.abs(means_of(base))
     size = np.where(size > 0, size, math.nan)[:, None]
+    values, base, pairs = values / size, base / size, np.isfinite(values / size).sum(axis=1).tolist()
+    residuals = values - (means_of(values) / means_of(base))[:, None] * base
     intervals = (np.atleast_1d(x) for x in (paired.relative, paired.relative_low, paired.relative_high))
-    return list(map(_Part, *intervals, gaps, [correlation] * len(values), values / size, base / size))
+    links = [correlation] * len(values)
+    return list(map(_Part, *intervals, gaps, links, pairs, values, base, residuals))
 
 
 #: Columns of a ranking that hold a value and its interval: within a stratum, and over all strata.

@@ -1,4 +1,4 @@
-"""The page of a reproduction: claims, tables, figures and deviations, as Markdown and as one HTML file."""
+"""The page of a reproduction: claims, tables, figures and deviations, as one HTML file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPRODUCTION_PAGE = "reproduction.html"
 
 _WIDTH = 144
 #: The names of folded sections with every number.
-_CRITERIA, _TABLES = "Every criterion", "Published tables beside ours"
+CRITERIA, TABLES = "Every criterion", "Published tables beside ours"
 
 
 def write_reproduction_page(
@@ -57,7 +57,7 @@ def write_reproduction_page(
             return None
         return f"data:image/png;base64,{base64.b64encode(image.read_bytes()).decode()}"
 
-    head, folded = _sections(reproduced, reproduction, image_of)
+    head, folded = reproduction_sections(reproduced, reproduction, image_of)
     body = ["<main>", f'<section class="scroll">{_markdown_html(head)}</section>']
     for name, text in [*folded, ("Commands, logs and software", "".join(_origin(reproduced, spaces)))]:
         body.append(f'<details class="scroll"><summary>{name}</summary>{_markdown_html(text)}</details>')
@@ -92,38 +92,10 @@ def _origin(reproduced: Reproduced, spaces: Mapping[str, str]) -> Iterator[str]:
     yield markdown_table(["", "version"], versions, left=2)
 
 
-def reproduction_markdown(
-    reproduced: Reproduced,
-    reproduction: Reproduction,
-    image_of: Callable[[PaperFigure], str | None],
-    tables: bool = True,
-) -> str:
-    """Return the page: verdicts with reasons in one table; the rest is folded.
-
-    Parameters
-    ----------
-    reproduced
-        The numbers and verdicts.
-    reproduction
-        Its declaration, for figures and deviations.
-    image_of
-        Returns a link to the picture of a figure, None where there is none.
-    tables
-        False leaves out the tables of every criterion and of published numbers beside ours.
-    """
-    head, folded = _sections(reproduced, reproduction, image_of)
-    parts = (
-        f'\n<details markdown="1">\n<summary>{name}</summary>\n\n{text}\n</details>\n'
-        for name, text in folded
-        if tables or name not in (_CRITERIA, _TABLES)
-    )
-    return head + "".join(parts)
-
-
-def _sections(
+def reproduction_sections(
     reproduced: Reproduced, reproduction: Reproduction, image_of: Callable[[PaperFigure], str | None]
 ) -> tuple[str, list[tuple[str, str]]]:
-    """Return the head of the page, and the name and text of each folded section that is not empty."""
+    """Return the head of the page, and each folded section that is not empty: its name and its Markdown."""
     head = [
         f"# {reproduced.title}\n",
         _wrapped(f"**{reproduced.tally()}** ({reproduced.made}). {reproduced.data}") + "\n",
@@ -131,9 +103,9 @@ def _sections(
         "".join(_claims(reproduced.claims)),
     ]
     sections = {
-        _CRITERIA: _criteria(reproduced.claims),
+        CRITERIA: _criteria(reproduced.claims),
         "Deviations from the publications": _deviations(reproduction.deviations),
-        _TABLES: _tables(reproduced.tables),
+        TABLES: _tables(reproduced.tables),
         "Published figures beside ours": _figures(reproduction.figures, image_of),
     }
     texts = {name: "\n".join(parts) for name, parts in sections.items()}

@@ -24,8 +24,8 @@ from gridtune.types import AnyArray, FloatArray, IntArray
 #: backfill's table, `slots_made` counts them, `crooked` is 1 if they are out of order.
 #: Suspension: jobs that are `paused`, `pauses` that are over and not yet taken out, `tests` and `fits` number
 #: the tests in which jobs are taken away, and the attempts to place one beside others.
-#: Ends: `stuck` is 1 if nothing will ever change, `ended` counts ends, and `circles` how often since the last
-#: one jobs have only made room.
+#: Ends: `stuck` is 1 if nothing will ever change, `ended` counts ends, and `circles` the seconds `since` the
+#: last one or arrival in which jobs have made room.
 #: Searches: `looked` is the place of the step that failed earlier with which the one under way is compared.
 #: Heterogeneous jobs: `components` are those that a backfill pass has looked at.
 #: Tests: nodes that have room for a job, their processors for it, and the most of one (`room_…`).
@@ -36,7 +36,7 @@ STATE = np.dtype(
             *("arrived", "running", "started", "requeued", "gone", "waiting"),
             *("clock", "due", "direct", "last_pass", "next_backfill", "last_tick", "back", "edge"),
             *("passes", "epoch", "planned", "touched", "slots", "slots_made", "crooked"),
-            *("paused", "pauses", "tests", "fits", "stuck", "ended", "circles"),
+            *("paused", "pauses", "tests", "fits", "stuck", "ended", "circles", "since"),
             *("looked", "components"),
             *("room_nodes", "room_cpus", "room_most"),
         )
@@ -400,17 +400,14 @@ class Searches(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """Of each job, (jobs,): the start last planned, -1 for none, and that plan's nodes as a bitmap.
+    """Of each job, (jobs,): the `whole` heterogeneous job that it is a component of, -1 for other jobs.
 
-    Of components of heterogeneous jobs: `whole` is the number of that job, -1 for other jobs, and `parts`
-    counts its components. In a pass (`made`) each has its `earliest` start, `NEVER` without one, its
+    Its components are `parts`. In a pass (`made`) each has its `earliest` start, `NEVER` without one, its
     `record`, and the nodes of its last plan (`places`); `seen` are those looked at, in order. Of each such
     job and partition, `latest` is the last start planned there, `-NEVER` without one, and `rank` its place
     among those of other jobs. `used` is the bitmap of nodes on which components have started.
     """
 
-    start: IntArray
-    nodes: AnyArray
     whole: IntArray
     parts: IntArray
     made: IntArray

@@ -17,7 +17,7 @@ from gridtune.slurm.versions import REQUEUED_PRIORITY
 ADVANCE, SETTLE, PRIORITISE = range(3)
 #: The latest instant that the clock is set to.
 _LATEST = 1 << 59
-#: A replay ends when jobs have made room so often and nothing else has happened.
+#: A replay ends when jobs have made room in so many seconds and nothing else has happened.
 _CIRCLES = 200
 
 
@@ -69,10 +69,9 @@ def _next_edge(world):
     """Return the next instant at which nodes go out of service or come back."""
     edge, outages = NEVER, world.outages
     for i in range(world.rules.outages):
-        if outages.start[i] > world.state.edge:
-            edge = min(edge, outages.start[i])
-        if outages.end[i] > world.state.edge:
-            edge = min(edge, outages.end[i])
+        for instant in (outages.start[i], outages.end[i]):
+            if instant > world.state.edge:
+                edge = min(edge, instant)
     return edge
 
 
@@ -133,20 +132,27 @@ def _compact(world):
 
 
 @kernel()
-def _goes_in_circles(world, requeued):
-    """Tell whether jobs have made room once more, and long nothing but that has happened.
+def _goes_in_circles(world, requeued, edge, now):
+    """Tell whether jobs have only made room in many seconds, and for twice as long as any job left would run.
 
     They do it for a job that a limit keeps from starting in the room that it then has.
     """
-    state = world.state
+    state, running, jobs = world.state, world.running, world.jobs
     ended = state.started - state.requeued - state.running
-    if ended > state.ended:
-        state.ended, state.circles = ended, 0
+    if ended > state.ended or edge < NEVER or now <= jobs.submit[world.rules.jobs - 1]:
+        state.ended, state.circles, state.since = ended, 0, now
         return False
-    if state.requeued == requeued:
+    state.circles += state.requeued > requeued
+    if state.circles < _CIRCLES or state.requeued == requeued:
         return False
-    state.circles = state.circles + 1 if state.running == 0 else 0
-    return state.circles >= _CIRCLES
+    for job in range(world.rules.jobs):
+        left = running.start[job] == NEVER or running.real_end[job] > now
+        lasts = min(jobs.run[job], world.records.full[jobs.records[job]])
+        if left and now - max(state.since, jobs.begin[job]) < 2 * lasts:
+            return False
+    for i in range(state.running):
+        running.start[running.by_limit[i]] = NEVER
+    return True
 
 
 @kernel()
@@ -165,11 +171,7 @@ def resume(world, record, nodes, began, now):
 
     `scratch.most` has the most processors that it may have on each.
     """
-    return _resume(bare(world), record, nodes, began, now)
-
-
-@kernel()
-def _resume(world, record, nodes, began, now):
+    world = bare(world)
     scratch, free, jobs, job = world.scratch, world.free, world.jobs, world.records.job[record]
     for i in range(len(nodes)):
         scratch.chosen[i] = nodes[i]
@@ -341,14 +343,9 @@ def _advance(world, ordering, until):
             _follow_pass(world, now)
         if state.started > started:
             state.touched = 1
-        elif (
-            full
-            and state.running == 0
-            and state.arrived == rules.jobs
-            and min(edge, state.back, state.direct) == NEVER
-        ):
+        elif full and min(edge, state.back, state.direct) == NEVER and not (state.touched and rules.backfill):
             # Nothing will ever change again: limits hold what is left.
-            state.stuck = not (state.touched and rules.backfill)
+            state.stuck = state.running == 0 and state.arrived == rules.jobs
             if state.stuck:
                 return
         busy = state.waiting > 0 or state.running > 0
@@ -360,6 +357,6 @@ def _advance(world, ordering, until):
             _follow_pass(world, now)
             state.touched = int(state.started > started)
             state.next_backfill = now + rules.bf_interval
-        if _goes_in_circles(world, requeued) and state.arrived == rules.jobs and edge == NEVER:
-            state.stuck = 1
+        state.stuck = _goes_in_circles(world, requeued, edge, now)
+        if state.stuck:
             return

@@ -20,7 +20,7 @@ from gridtune.slurm.kernel.ahead import (
     usable_nodes,
 )
 from gridtune.slurm.kernel.foreseeing import will_run
-from gridtune.slurm.kernel.placing import add_node, are_many, choose, gather, has, measure_room, share
+from gridtune.slurm.kernel.placing import add_node, are_many, choose, enough, gather, has, measure_room, share
 from gridtune.slurm.kernel.preempting import find_victims, fit, take_cores
 from gridtune.slurm.kernel.running import (
     NEVER,
@@ -35,6 +35,7 @@ from gridtune.slurm.kernel.running import (
 from gridtune.slurm.kernel.table import (
     common_nodes,
     deadlocks,
+    first_slot,
     grid_before,
     open_table,
     overlaps,
@@ -99,9 +100,14 @@ def _choose_now(world, record, nodes, now):
     second do not do. The favour of GPUs looked at before is forgotten.
     """
     clear = world.clear
-    _weigh(world, record)
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
+    lacking = world.records.plain[record] and not enough(world, world.free, record, clear)
+    # Later releases weigh nodes before each choice.
+    if not lacking or world.rules.release < FRESH_WEIGHTS:
+        _weigh(world, record)
+    if lacking:
+        return 0
     measure_room(world, world.free, record, clear)
     count, source, cores = choose(world, world.records.job[record]), world.free, world.suspension.free
     if count == 0:
@@ -199,7 +205,9 @@ def main_pass(world, now, depth):
             if tested:
                 _drop_reserved(world, usable, now, limit)
                 count = _choose_now(world, record, usable, now)
-                if count == 0:
+                if count == 0 and world.records.plain[record]:
+                    held = not enough(world, world.empty, record, usable)
+                elif count == 0:
                     measure_room(world, world.empty, record, usable)
                     held = choose(world, job, False) == 0
             held = held or too_much(world, record, count, 0, limit)
@@ -280,15 +288,16 @@ def backfill_pass(world, now):
         world.looked[user] = 0
     for partition in range(rules.partitions):
         world.failed[partition] = 0
-    for position in range(state.waiting):
-        world.plans.start[records.job[world.order[position]]] = -1
     state.passes += 1
     state.components = 0
     for place in range(rules.heterogeneous * rules.partitions):
         world.plans.latest[place] = -NEVER
-    tested, before = 0, state.started
+    tested, before, last = 0, state.started, state.waiting - 1
     for position in range(state.waiting):
-        if tested >= rules.bf_max_job_test or state.slots_made >= _FULL:
+        while last >= position and not _may_start(world, world.order[last], now):
+            last -= 1
+        # Plans matter to jobs that may start after them.
+        if last < position or tested >= rules.bf_max_job_test or state.slots_made >= _FULL:
             break
         record = world.order[position]
         job = records.job[record]
@@ -318,6 +327,29 @@ def backfill_pass(world, now):
             break
         if may_all_start(world, place, now):
             _start_all(world, place, now)
+
+
+@kernel()
+def _may_start(world, record, now):
+    """Tell whether a test of a job in this pass may start it, or change anything else than plans.
+
+    Plans are only added and processors only taken in a pass: a job that may not can not later either.
+    """
+    job = world.records.job[record]
+    if not world.waiting[job] or _rejected(world, record):
+        return False
+    form = _counted_form(world, record)
+    if form < 0 or world.jobs.deadline[job] < NEVER:
+        return True
+    first, end = first_slot(world, now), now + world.records.limit[record]
+    return count_usable(world, record, form, first, now, end, 0) > 0
+
+
+@kernel()
+def _counted_form(world, record):
+    """Return the form by whose list nodes are counted for a job, -1 for none."""
+    completing = world.rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1)
+    return -1 if world.state.crooked or completing else form_of(world, record)
 
 
 @kernel()
@@ -379,21 +411,14 @@ def _start_all(world, first, now):
 
 @kernel(forceinline=True)
 def _plan(world, record, now, begin):
-    """Start a job, or reserve nodes for it from an instant on; return whether it was tested."""
-    state, now_only = world.state, _reserves_nothing(world, record, now)
+    """Start a job, or reserve nodes for it; return whether it was tested.
+
+    It is tried from an instant on, and then from each at which nodes come that have no plan.
+    """
+    now_only = _reserves_nothing(world, record, now)
     if 0 < world.rules.bf_job_part_count_reserve <= world.failed[world.records.partition[record]]:
         now_only = True
-    form = -1 if now_only else form_of(world, record)
-    if world.rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
-        form = -1
-    if state.crooked:
-        form = -1
-    return _plan_from(world, record, form, now, begin, now_only)
-
-
-@kernel(forceinline=True)
-def _plan_from(world, record, form, now, begin, now_only):
-    """Do so, and then from each instant at which nodes come that have no plan; -1 for a form: by no list."""
+    form = -1 if now_only else _counted_form(world, record)
     state, rules, records = world.state, world.rules, world.records
     counted, reach, apart = 0, now + rules.bf_window, world.plans.whole[records.job[record]] >= 0
     search = open_search(world, record) if form >= 0 else -1
@@ -444,7 +469,7 @@ def _plan_from(world, record, form, now, begin, now_only):
             return counted
         if start <= reach and too_much(world, record, 0, count, records.limit[record]):
             return counted
-        _keep_plan(world, record, start)
+        state.planned += 1
         world.failed[records.partition[record]] += int(start <= reach)
         if start <= reach and state.slots_made >= rules.most_slots:
             state.slots_made = _FULL
@@ -514,17 +539,6 @@ def _slice_ends(world, start, limit):
         end += rules.bf_resolution - 1
     high = grid_before(world, end)
     return low, max(high, low + rules.bf_resolution) if rules.release >= SHOWN_CPUS else high
-
-
-@kernel(forceinline=True)
-def _keep_plan(world, record, start):
-    """Count a plan, and keep a job's first one: its start and the nodes in `picked`."""
-    plans, job, words = world.plans, world.records.job[record], world.rules.words
-    world.state.planned += 1
-    if plans.start[job] < 0 or start < plans.start[job]:
-        plans.start[job] = start
-        for w in range(words):
-            plans.nodes[job * words + w] = world.picked[w]
 
 
 @kernel()

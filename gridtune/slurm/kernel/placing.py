@@ -110,6 +110,18 @@ def room_of(world, free, record, node):
     return min(cpus, jobs.shown[job]) if fits else 0
 
 
+@kernel()
+def enough(world, free, record, nodes):
+    """Tell whether enough nodes of a bitmap have room for their parts of a plain job."""
+    records, found, node = world.records, 0, 0
+    least, able = world.jobs.least_nodes[records.job[record]], records.kind[record]
+    while found < least and node < world.rules.nodes:
+        if has(nodes, 0, node) and has(records.able, able, node):
+            found += room_of(world, free, record, node) >= records.need[record]
+        node += 1
+    return found >= least
+
+
 @kernel(forceinline=True)
 def _patience(world, job):
     """Return 1 if a job still waits for few switches, 2 if it also looks at processors that others have."""

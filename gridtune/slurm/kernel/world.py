@@ -36,13 +36,7 @@ from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import (
-    COUNTED_TASKS,
-    FRESH_WEIGHTS,
-    SHOWN_CPUS,
-    TASKS_PER_NODE,
-    release_of,
-)
+from gridtune.slurm.versions import COUNTED_TASKS, FRESH_WEIGHTS, SHOWN_CPUS, TASKS_PER_NODE, release_of
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -54,11 +48,11 @@ _MOST_SEARCHES = 4096
 _NEVER_FULL = 1 << 40
 
 
-#: Columns of jobs that are attributes of requests.
-_REQUESTED = (
-    *("submit", "begin", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
-    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed", "contiguous", "spread", "switches"),
-    *("time_min", "least_time"),
+#: Columns of jobs that are attributes of requests, and of their cases.
+_REQUESTED = ("submit", "begin", "failed")
+_OF_CASES = (
+    *("least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node", "cpus_per_task"),
+    *("cpus_per_node", "memory", "gpus", "contiguous", "spread", "switches", "time_min", "least_time"),
 )
 
 
@@ -84,18 +78,24 @@ def new_world(
     bits = _Bits(count)
     number_of = {name: number for number, name in enumerate(tree.users)}
     users = {name: number for number, name in enumerate(dict.fromkeys(request.user for request in requests))}
-    pairs = [
-        (job, name)
-        for job, request in enumerate(requests)
-        for name in request.partitions
-        if request.may_run_in(cluster.partitions[name])
+    numbers: dict[object, int] = {}
+    case_of = _column(numbers.setdefault(request.case, len(numbers)) for request in requests)
+    cases = [requests[first] for first in np.unique(case_of, return_index=True)[1]]
+
+    def each(values: Iterable[int]) -> IntArray:
+        """Return a column of jobs by the values of their cases."""
+        return _column(values)[case_of]
+
+    admitted = [
+        [name for name in one.partitions if one.may_run_in(cluster.partitions[name])] for one in cases
     ]
+    pairs = [(job, name) for job, case in enumerate(case_of.tolist()) for name in admitted[case]]
     leaf = _full(count, -1)
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
-    records = _records(cluster, requests, pairs, bits, leaf)
+    records = _records(cluster, cases, case_of, pairs, bits, leaf)
     release = release_of(cluster.version)
-    most = [request.most_parts(count, release) for request in requests]
+    most = each(one.most_parts(count, release) for one in cases)
     sizes = {
         "nodes": count,
         "words": bits.words,
@@ -111,6 +111,7 @@ def new_world(
         "gpus": _column(sum(node.gpus.values()) for node in cluster.nodes),
     }
     of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}
+    of_job |= {name: each(getattr(one, name) for one in cases) for name in _OF_CASES}
     if not cluster.memory_counts:
         of_job["memory"] = np.maximum(of_job["memory"], 0)
     limits, arrays = _limits(cluster, requests, pairs)
@@ -121,7 +122,7 @@ def new_world(
         for node in outage.nodes
     }
     room = int(rules["most_slots"]) + 4
-    one_task = any(node.one_task for node in cluster.nodes)
+    alone = any(node.one_task for node in cluster.nodes)
     bitmaps = ("avail", "usable", "clear", "completing", "fits", "offered", "picked")
     return World(
         nodes=_table(
@@ -136,12 +137,12 @@ def new_world(
         ),
         jobs=JobColumns(
             **of_job,
-            nodes=_column(request.asked_nodes(release) for request in requests),
-            covered=_column(0 < len(one.node_list) >= one.asked_nodes(release) for one in requests),
+            nodes=each(one.asked_nodes(release) for one in cases),
+            covered=each(0 < len(one.node_list) >= one.asked_nodes(release) for one in cases),
             # Later releases show a job the processors of its tasks alone, if it asks for no GPUs.
-            shown=_column(
+            shown=each(
                 one.cpus_per_node if release >= SHOWN_CPUS and one.tasks_per_node and not one.gpus else NEVER
-                for one in requests
+                for one in cases
             ),
             run=_column(max(1, request.run_time) for request in requests),
             requeue=_column(
@@ -150,16 +151,11 @@ def new_world(
             user=_column(users[request.user] for request in requests),
             assoc=_column(number_of[request.account, request.user] for request in requests),
             **_named_nodes(cluster, requests, bits),
-            threads=_column(
-                min(request.threads or NEVER, request.cpus_per_task if one_task else NEVER)
-                for request in requests
-            ),
-            charged=_column(request.threads == 0 for request in requests),
-            patience=_column(
-                request.submit + min(request.switch_wait, cluster.clocks.max_switch_wait)
-                for request in requests
-            ),
-            deadline=_column(request.deadline or NEVER for request in requests),
+            threads=each(min(one.threads or NEVER, one.cpus_per_task if alone else NEVER) for one in cases),
+            charged=each(one.threads == 0 for one in cases),
+            patience=of_job["submit"]
+            + each(min(one.switch_wait, cluster.clocks.max_switch_wait) for one in cases),
+            deadline=each(one.deadline or NEVER for one in cases),
             records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
         records=records,
@@ -174,7 +170,7 @@ def new_world(
         arrays=arrays,
         dependencies=_dependencies(requests),
         preemption=_preempting(cluster, jobs, bits),
-        suspension=_suspending(cluster, jobs, sum(most)),
+        suspension=_suspending(cluster, jobs, int(most.sum())),
         free=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
         later=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
         beside=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
@@ -184,7 +180,7 @@ def new_world(
             jobs,
             start=_full(jobs, NEVER),
             begin=np.cumsum([0, *most], dtype=np.int64),
-            **{name: _full(sum(most)) for name in ("node", "cpus", "memory")},
+            **{name: _full(int(most.sum())) for name in ("node", "cpus", "memory")},
         ),
         slots=_table(TimeSlices, room, row=np.arange(room), nodes=bits.empty(room)),
         forms=_forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
@@ -201,7 +197,7 @@ def new_world(
         failed=_full(len(cluster.partitions)),
         looked=_full(len(users)),
         waiting=_full(jobs),
-        sizes=_column(request.cpus for request in requests),
+        sizes=each(one.cpus for one in cases),
         eligible=of_job["submit"].copy(),
         order=_full(len(pairs)),
         priority=_full(len(pairs)),
@@ -218,8 +214,6 @@ def _plans(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits) -> P
     return _table(
         Plans,
         len(requests),
-        start=_full(len(requests), -1),
-        nodes=bits.empty(len(requests)),
         whole=_column(numbers.get(request.component_of, -1) for request in requests),
         parts=_column(parts.values()),
         places=bits.empty(len(requests) if parts else 0),
@@ -312,14 +306,15 @@ def _columns(rows: Sequence[tuple[int, ...]], width: int) -> AnyArray:
 def _dependencies(requests: Sequence[Request]) -> Dependencies:
     """Make conditions of what jobs wait for; a job that is not in the log has ended."""
     members: dict[int, list[int]] = defaultdict(list)
-    for job, request in enumerate(requests):
+    awaiting = requests if any(request.after or request.singleton for request in requests) else ()
+    for job, request in enumerate(awaiting):
         members[request.array or request.number].append(job)
     conditions: list[tuple[int, int, int]] = []
     of: list[list[int]] = [[] for _ in requests]
     unmet = _full(len(requests))
     #: By user and name: the jobs that the next singleton waits for.
     before: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for job, request in enumerate(requests):
+    for job, request in enumerate(awaiting):
         awaited = [(kind, members[number]) for kind, number in request.after if number in members]
         same = before[request.user, request.name]
         if request.singleton and same:
@@ -468,24 +463,28 @@ def _counting(
 
 def _records(
     cluster: SlurmCluster,
-    requests: Sequence[Request],
+    cases: Sequence[Request],
+    case_of: IntArray,
     pairs: list[tuple[int, str]],
     bits: _Bits,
     leaf: IntArray,
 ) -> Records:
+    places: dict[tuple[int, str], int] = {}
+    jobs, all_cases = _column(job for job, _ in pairs), case_of.tolist()
+    place_of = _column(places.setdefault((all_cases[job], name), len(places)) for job, name in pairs)
     kinds: dict[tuple[object, ...], int] = {}
     forms: dict[tuple[object, ...], int] = {}
     searches: dict[tuple[int, ...], int] = {}
     counting: dict[tuple[object, ...], _Counting] = {}
     # Where others must go, or nodes are reserved, counting does not do.
     most_forms = _MOST_LISTED // bits.count
-    if any(outage.planned for outage in cluster.outages) or cluster.preemption.preempts:
+    if any(outage.planned for outage in cluster.outages) or cluster.preemption.classes:
         most_forms = 0
     if release_of(cluster.version) < FRESH_WEIGHTS and any(limit.of == "node" for limit in cluster.limits):
         most_forms = 0
     suits, able = [bits.of(())], [bits.of(())]
     rows: list[tuple[int, ...]] = []
-    fixed, billing = np.zeros(len(pairs)), np.ones((len(pairs), 5))
+    fixed, billing = np.zeros(len(places)), np.ones((len(places), 5))
     weighed = ("cpu", "mem", "node", "gres/gpu")
     numbers = {name: number for number, name in enumerate(cluster.partitions)}
     groups = {name: number for number, name in enumerate(cluster.preemption.classes)}
@@ -493,8 +492,8 @@ def _records(
     most_factor = max((partition.factor for partition in cluster.partitions.values()), default=0) or 1
     best_qos = max((qos.priority for qos in cluster.qos.values()), default=0) or 1
     whole_of = {name: _resources(cluster, partition) for name, partition in cluster.partitions.items()}
-    for k, (job, name) in enumerate(pairs):
-        request, partition = requests[job], cluster.partitions[name]
+    for k, (case_number, name) in enumerate(places):
+        request, partition = cases[case_number], cluster.partitions[name]
         whole = request.is_whole_in(partition)
         kind = (name, *request.shape)
         asked = (request.tasks, request.tasks_per_node, request.cpus_per_task, request.nodes)
@@ -518,25 +517,24 @@ def _records(
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
         limit, full = request.planned_limit_in(partition), request.limit_in(partition)
-        row = (job, numbers[name], partition.tier, limit, full, per_cpu, whole, kinds[kind], group)
+        row = (numbers[name], partition.tier, limit, full, per_cpu, whole, kinds[kind], group)
         form = form if form < most_forms else -1
         search = -1
-        if form >= 0 and not cluster.preemption.suspends:
+        if form >= 0:
             like = (form, request.least_nodes, counted.plain)
             search = searches.setdefault(like, len(searches))
+        counted = counted._replace(plain=counted.plain and form >= 0)
         rows.append((*row, form, search if search < _MOST_SEARCHES else -1, *counted))
         weights = partition.billing or {"cpu": 1.0}
         billing[k, :4] = [weights.get(of, 0.0) for of in weighed]
         billing[k, 4] = cluster.qos[request.qos].usage_factor if request.qos in cluster.qos else 1.0
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
-    names = (
-        *("job", "partition", "tier", "limit", "full", "per_cpu"),
-        *("whole", "kind", "group", "form", "search"),
-    )
-    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 15), strict=True))
+    names = ("partition", "tier", "limit", "full", "per_cpu", "whole", "kind", "group", "form", "search")
+    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 14)[:, place_of].copy(), strict=True))
     return Records(
-        fixed=fixed,
-        billing=billing.ravel(),
+        job=jobs,
+        fixed=fixed[place_of],
+        billing=billing[place_of].ravel(),
         suits=np.concatenate(suits),
         able=np.concatenate(able),
         **columns,

@@ -101,6 +101,7 @@ def run_cell(
     hint = 'such as {"trace": "quickstart"}'
     require(parameters, Mapping, "parameters", error=SweepError, hint=hint)  # type: ignore[type-abstract]
     require_number(seed, "seed", whole=True, least=0, error=SweepError)
+    process = os.getpid()
     refresh_checksums()
     simulated = get_system(system)
     checked = validated(simulated, parameters)
@@ -123,6 +124,8 @@ def run_cell(
         began = time.perf_counter()
         streams = replicate_streams(seed, traces)
         outcome = _run(simulated, checked, streams, workloads.load, tables=tables)
+        if os.getpid() != process:
+            os._exit(0)  # a fork of users' code that returned
         return CellRun(cell, outcome, time.perf_counter() - began)
 
 
@@ -134,17 +137,15 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
         parameters = validated(system, cell.parameters)
         outcome = _run(system, parameters, streams, load, tables=False)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
-        notes = dict(outcome.notes)
+        found: dict[str, Any] = {"state": "done", "metrics": metrics, "notes": dict(outcome.notes)}
     except (Exception, SystemExit) as fault:
         # Ray's handlers of signals exit like this; a cell may call what exits by itself.
         if isinstance(fault, SystemExit) and (
             hasattr(fault, "ray_terminate_msg") or fault.code == signal.SIGTERM
         ):
             raise
-        seconds = time.perf_counter() - began
-        return CellResult.of(cell, "failed", error=error_text(fault), seconds=seconds, worker=worker_name())
-    seconds = time.perf_counter() - began
-    return CellResult.of(cell, "done", metrics=metrics, notes=notes, seconds=seconds, worker=worker_name())
+        found = {"state": "failed", "error": error_text(fault)}
+    return CellResult.of(cell, **found, seconds=time.perf_counter() - began, worker=worker_name())
 
 
 def _run(
@@ -156,8 +157,7 @@ def _run(
     for name, value in given.items():
         if isinstance(value, str | bytes):
             raise MetricError(f"metric {name!r} gives the text {value!r} and no number")
-    files = files_read()
-    remarks: dict[str, Any] = {READ_FILES: files} if files else {}
+    remarks: dict[str, Any] = {READ_FILES: files} if (files := files_read()) else {}
     for reference in system.traces(parameters):
         remarks |= log_remarks(load(reference).contents, system.modelled_features(parameters))
     return replace(outcome, notes={**outcome.notes, **remarks}) if remarks else outcome

@@ -193,8 +193,8 @@ def _parse(
                 for name in (name for name in header.get("segments", ()) if name not in read):
                     read.add(name)
                     try:
-                        found = Segment.read(path.parent / SEGMENTS / name, shared)
-                        results.update((result.cell_id, result) for result in found)
+                        for result in Segment.read(path.parent / SEGMENTS / name, shared):
+                            results[result.cell_id] = result
                     except SweepError as altered:
                         if faulty is None:
                             raise

@@ -127,17 +127,14 @@ def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellR
     first, groups = distinct_rows(table, columns)
     rows = table.select(columns).take(pa.array(first)).to_pylist()
     labels, places = table["replicate"].to_pylist(), groups.tolist()
-    described: dict[tuple[int, ...], tuple[dict[str, Any], bool]] = {}
+    described: dict[tuple[int | str, ...], tuple[dict[str, Any], bool]] = {}
     found = []
     for cell_id, replicate, place in zip(table["cell_id"].to_pylist(), labels, places, strict=True):
         result = journal.get(cell_id)
         if result is None:
             continue
         # Results of a journal share their facts, and most are described as they were.
-        key = (
-            place,
-            *map(id, (result.configuration, result.traces, result.workload, result.configuration_id)),
-        )
+        key = place, id(result.configuration), id(result.traces), id(result.workload), result.configuration_id
         if key not in described:
             changed = _description(result, rows[place])
             described[key] = changed, all(getattr(result, name) == changed[name] for name in changed)
@@ -155,9 +152,11 @@ def distinct_rows(table: pa.Table, columns: Sequence[str]) -> tuple[IntArray, In
     for column in columns:
         values = table[column].combine_chunks()
         if not pa.types.is_null(values.type):
-            codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy()
-            groups = np.unique(groups * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
-    return np.unique(groups, return_index=True)[1], groups
+            codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+            both = pa.array(groups * (codes.max(initial=0) + 1) + codes)
+            groups = both.dictionary_encode().indices.to_numpy()
+    # Places are in the order of the first rows.
+    return np.flatnonzero(np.diff(np.maximum.accumulate(groups), prepend=-1)), groups
 
 
 def _description(result: CellResult, row: Mapping[str, Any]) -> dict[str, Any]:

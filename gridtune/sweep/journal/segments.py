@@ -89,19 +89,19 @@ class Segment:
             encoded = table[name].combine_chunks()
             texts = encoded.dictionary.to_pylist()
             shared |= {text: json.loads(text) for text in texts if text not in shared}
-            columns.append([shared[texts[place]] for place in encoded.indices.to_pylist()])
-        names = [name for name in table.column_names if name.startswith(_METRIC)]
-        metrics = [name.removeprefix(_METRIC) for name in names]
-        numbers = [table[name].to_numpy().tolist() for name in names]
-        for *own, configuration, replicate, outcome, measured, row in zip(
-            *columns, zip(*numbers, strict=True) if names else [()] * table.num_rows, strict=True
-        ):
-            values = dict(zip(_OWN, own, strict=True), **configuration, **replicate, **outcome)
-            given, further = values["configuration"], values.pop("own_parameters")
-            values["parameters"] = {**given, **further} if further else given
-            values["metrics"] = dict(zip(metrics, row, strict=True))
-            if measured != metrics:
-                values["metrics"] = {name: values["metrics"][name] for name in measured}
+            facts = [shared[text] for text in texts]
+            if name == "metrics":
+                facts = [{one: table[_METRIC + one].to_numpy() for one in measured} for measured in facts]
+            columns.append([facts[place] for place in encoded.indices.to_pylist()])
+        for row, (*own, configuration, replicate, outcome, measured) in enumerate(zip(*columns, strict=True)):
             result = object.__new__(CellResult)
-            result.__dict__.update(values)
+            # Attributes that come one by one share their names with other results.
+            attributes = result.__dict__
+            attributes["cell_id"], attributes["identity"], attributes["seconds"] = own
+            attributes["replicate"], attributes["seed"] = replicate["replicate"], replicate["seed"]
+            attributes.update(configuration, **outcome)
+            given, further = configuration["configuration"], replicate["own_parameters"]
+            attributes["parameters"] = {**given, **further} if further else given
+            # A dict for each of a million results takes a gigabyte: it is made when it is asked for.
+            attributes["_columns"] = measured, row
             yield result

@@ -11,19 +11,9 @@ import pyarrow as pa
 
 from gridtune.core.remarks import WALLTIMES
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import require_module
-from gridtune.systems.dispatch.metrics import (
-    DISPATCH_METRICS,
-    dispatch_notes,
-    measure_dispatch,
-)
+from gridtune.systems.dispatch.metrics import DISPATCH_METRICS, dispatch_notes, measure_dispatch
 from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch

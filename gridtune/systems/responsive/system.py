@@ -11,29 +11,14 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import (
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-)
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError, require_module
 from gridtune.systems.responsive.learners.training import learn_online, load_policy, train
-from gridtune.systems.responsive.metrics import (
-    RESPONSIVE_METRICS,
-    counted_jobs,
-    measure_site,
-)
+from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import (
-    SiteJobs,
-    SiteModel,
-    check_run_times,
-    check_sequential,
-)
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, check_run_times, check_sequential
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
@@ -92,11 +77,7 @@ class ResponsiveSystem(System):
                 update={"pretraining_sweeps": 1, "sweeps": min(cell.learner().sweeps, 1), "iterations": 1}
             )
             _run_learner(
-                jobs,
-                jobs,
-                small.site_model(max(2, cell.floor or 2)),
-                small,
-                np.random.default_rng(0),
+                jobs, jobs, small.site_model(max(2, cell.floor or 2)), small, np.random.default_rng(0)
             )
 
     def run(

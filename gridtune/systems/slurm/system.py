@@ -155,7 +155,7 @@ class SlurmSystem(System):
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     Parameters: ClassVar[type[SystemParameters]] = _SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
@@ -230,9 +230,11 @@ class SlurmSystem(System):
             "not_modelled": list(cluster.not_modelled),
             **log_remarks(workload.contents, self.modelled_features(parameters)),
         }
-        if cluster.not_modelled:
-            log = [str(notes["ignored"])] if "ignored" in notes else []
-            notes["ignored"] = "; ".join([*log, *cluster.not_modelled])
+        # By the whole log, so that windows agree.
+        _, whole = self._selected(parameters.model_copy(update={"window": None}), load)
+        log = [str(notes["ignored"])] if "ignored" in notes else []
+        if ignored := [*whole.remarks, *log, *cluster.not_modelled]:
+            notes["ignored"] = "; ".join(ignored)
         if pauses is not None:
             seconds = int(np.diff(pauses[:, 1:]).sum())
             notes["suspended"] = {
@@ -241,7 +243,6 @@ class SlurmSystem(System):
                 "seconds": seconds,
             }
         warmup, cooldown = parameters.left_out(len(workload))
-        # By the whole log, so that windows agree.
         classes = default_classes(load(str(parameters.reference)))
         by_class = dict.fromkeys((*BY_CLASS, *parameters.by_class))
         metrics = evaluate(schedule, warmup=warmup, cooldown=cooldown, classes=classes, by_class=by_class)
@@ -311,5 +312,14 @@ class SlurmSystem(System):
             if parameters.first is not None:
                 workload = workload.first(parameters.first)
             jobs = logged_jobs(workload, cluster)
+            if parameters.changes:
+                # Configurations are compared on the jobs that slurm.conf as it is can run.
+                running = self._cluster(parameters.model_copy(update={"changes": ""}))
+                able = logged_jobs(workload, running)
+                if excluded := able.able_in(cluster, running)[2]:
+                    hint = "leave it out, or give a copy of slurm.conf that has it to all configurations"
+                    raise WorkloadError(f"after {parameters.changes}, {'; '.join(excluded)}", hint=hint)
+                workload = workload.take(able.rows)
+                jobs = replace(logged_jobs(workload, cluster), left_out=able.left_out)
             self._jobs[key] = workload.take(jobs.rows), jobs
         return self._jobs[key]

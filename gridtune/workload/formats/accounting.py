@@ -15,26 +15,10 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_BESIDE, FACTS_KEY
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.judge import (
-    YEAR_2000,
-    Instants,
-)
+from gridtune.workload.formats.judge import YEAR_2000, Instants
 from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.records import (
-    ATTEMPTS,
-    RUNNING,
-    Records,
-    TableOptions,
-    Texts,
-    quantities_of,
-)
-from gridtune.workload.formats.values import (
-    GPU,
-    Columns,
-    count_in,
-    gpus_in,
-    kilobytes,
-)
+from gridtune.workload.formats.records import ATTEMPTS, RUNNING, Records, TableOptions, Texts, quantities_of
+from gridtune.workload.formats.values import GPU, Columns, count_in, gpus_in, kilobytes
 
 #: The header's key for how many times as many processors jobs got as they asked for, where these differ.
 ALLOCATED_TO_REQUESTED = "AllocatedToRequested"

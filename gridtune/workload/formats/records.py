@@ -206,6 +206,8 @@ class Records:
     def without_steps(self) -> Records:
         """Return the rows without steps of jobs and headers within, which dumps put into one file have."""
         job = next((name for name in self.columns if spelt(name) in ("jobid", "jobidraw")), None)
+        if job is None:
+            self._check_steps()
         if not self.kind.steps or job is None:
             return self
         texts = self.columns[job]
@@ -220,6 +222,17 @@ class Records:
         left = np.flatnonzero(~step & ~again)
         kept = self if len(left) == len(self) else self.take(left)
         return replace(kept, notes=notes)
+
+    def _check_steps(self) -> None:
+        """Refuse rows without ids of which some, not all, lack what steps of sacct lack."""
+        quantities = quantities_of([*self.columns])
+        found = [quantities[name] for name in ("user", "partition", "qos", "limit") if name in quantities]
+        empty = [self.columns[name].matching(r"^\s*$") for name in found]
+        steps = int(np.all(empty, axis=0).sum()) if len(empty) > 1 else 0
+        if 0 < steps < len(self):
+            message = f"{steps:,} rows look like steps of jobs: they have no {', no '.join(found)}"
+            hint = "add the column JobID, which tells steps from jobs, or write jobs alone (sacct -X)"
+            raise WorkloadError(message, path=self.path, hint=hint)
 
     def once(self, chosen: Mapping[str, str]) -> Records:
         """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.

@@ -33,14 +33,7 @@ from gridtune.types import BoolArray, IntArray
 from gridtune.workload.formats.accounting import LOOKED_AT
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format
-from gridtune.workload.formats.records import (
-    STEPS,
-    Records,
-    Texts,
-    check_names,
-    quantities_of,
-    table_kinds,
-)
+from gridtune.workload.formats.records import STEPS, Records, Texts, check_names, quantities_of, table_kinds
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 from gridtune.workload.formats.tables import delimiter_of
 

@@ -158,6 +158,33 @@ def test_a_log_that_cannot_run_on_the_cluster_is_refused(tmp_path) -> None:
         run_cell("slurm", {"trace": str(tmp_path / "wide.swf"), "slurm": str(FOLDER)}, seed=1)
 
 
+def test_results_name_the_jobs_that_a_cluster_could_not_run(tmp_path) -> None:
+    sizes = [1, 999, 1, 1]
+    jobs = {"submit_time": [0, 1, 2, 3], "run_time": [9] * 4, "requested_processors": sizes}
+    write_workload(Workload({**jobs, "requested_time": [60] * 4}), tmp_path / "wide.swf")
+    cell = {"trace": str(tmp_path / "wide.swf"), "slurm": str(FOLDER)}
+    # The second window has no such job; results of one log have one remark.
+    for window in ({}, {"window": "1/2"}, {"window": "2/2"}):
+        notes = run_cell("slurm", {**cell, **window}, seed=1).outcome.notes
+        assert "1 jobs left out: more than the cluster could ever hold" in notes["ignored"]
+
+
+def test_configurations_are_compared_on_the_same_jobs(tmp_path) -> None:
+    nodes = "SelectType=select/cons_tres\nNodeName=n[1-2] CPUs=4\nPartitionName=all Nodes=ALL\n"
+    (tmp_path / "slurm.conf").write_text(nodes)
+    jobs = {"submit_time": [0, 1, 2], "run_time": [90] * 3, "requested_processors": [2, 4, 16]}
+    write_workload(Workload({**jobs, "requested_time": [120] * 3}), tmp_path / "log.swf")
+    cell = {"trace": str(tmp_path / "log.swf"), "slurm": str(tmp_path)}
+    larger = "NodeName=n3 CPUs=16; PartitionName=all Nodes=n[1-3]"
+    for changes in ({}, {"changes": larger}):
+        outcome = run_cell("slurm", {**cell, **changes}, seed=1).outcome
+        assert outcome.metrics["jobs"] == 2
+        assert "1 jobs left out: more than the cluster could ever hold" in outcome.notes["ignored"]
+    for changes in ("NodeName=n[1-2] CPUs=2", "PartitionName=all MaxTime=1"):
+        with pytest.raises(GridtuneError, match=r"after .*=\d+, [12] jobs of partition all could"):
+            run_cell("slurm", {**cell, "changes": changes}, seed=1)
+
+
 def test_jobs_that_are_suspended_count_as_such(tmp_path) -> None:
     rules = "SelectType=select/cons_tres\nPreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\n"
     rules += "NodeName=n1 CPUs=8\n"

@@ -65,6 +65,21 @@ def test_a_dump_is_known_by_its_content_whatever_it_is_called(tmp_path):
         assert len(read(tmp_path, job(1), name=name, format=None)) == 1
 
 
+@pytest.mark.parametrize("mark", ["|", ",", ";"])
+def test_steps_without_ids_are_not_taken_for_jobs(tmp_path, mark):
+    names = NAMES.replace("JobID|JobIDRaw|", "").replace("|", mark)
+    jobs = [job(number).partition("|")[2].partition("|")[2] for number in (1, 2)]
+    step = job(1, User="", Partition="", QOS="", Timelimit="").partition("|")[2].partition("|")[2]
+    # The lists of ReqTRES have commas.
+    dump = [
+        line.replace("billing=8,cpu=8,mem=16G,node=1", "cpu=8").replace("|", mark) for line in (*jobs, step)
+    ]
+    with pytest.raises(WorkloadError, match="1 rows look like steps of jobs: they have no User") as refused:
+        read(tmp_path, *dump, names=names)
+    assert "JobID" in refused.value.hint
+    assert len(read(tmp_path, *dump[:2], names=names)) == 2
+
+
 def test_steps_are_left_out_and_counted(tmp_path):
     log = read(tmp_path, job(1), job("1.batch", JobIDRaw="1.batch"), job("1.0", JobIDRaw="1.0"))
     assert len(log) == 1
