@@ -1,4 +1,4 @@
-"""Make what an operator has, of a cluster made up here: slurm.conf, a dump of sacct, the output of squeue.
+"""Make the files an operator has, of a cluster made up here: slurm.conf, sacct, squeue, associations.
 
     python examples/slurm_log.py FOLDER [--set SchedulerType=sched/backfill] [--jobs 3600]
 
@@ -87,6 +87,15 @@ def elapsed(seconds: int) -> str:
     return f"{seconds // 86_400}-{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
+def associations() -> str:
+    """Write accounts and users, of one share each, as `sacctmgr show assoc tree -P` does."""
+    lines = ["Cluster|Account|User|Partition|Share", "example|root|||1"]
+    for account in dict.fromkeys(USERS.values()):
+        lines.append(f"example| {account}|||1")
+        lines += [f"example|  {account}|{user}||1" for user, own in USERS.items() if own == account]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Write the files."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -98,6 +107,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "slurm.conf").write_text(CONF)
     (folder / "scontrol_show_config.txt").write_text(f"SLURM_VERSION = {RELEASE}\n")
+    (folder / "sacctmgr_assoc.txt").write_text(associations())
     jobs = requests(arguments.jobs)
     cluster, jobs_there = Effective(nodes_in_service=0.9).applied(
         read_cluster(folder, arguments.changes, RELEASE), jobs
