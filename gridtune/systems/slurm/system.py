@@ -311,8 +311,9 @@ class SlurmSystem(System):
                 workload = workload.part(window)
             if parameters.first is not None:
                 workload = workload.first(parameters.first)
-            jobs = logged_jobs(workload, cluster)
-            if parameters.changes:
+            if not parameters.changes:
+                jobs = logged_jobs(workload, cluster)
+            else:
                 # Configurations are compared on the jobs that slurm.conf as it is can run.
                 running = self._cluster(parameters.model_copy(update={"changes": ""}))
                 able = logged_jobs(workload, running)
