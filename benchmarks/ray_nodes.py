@@ -167,15 +167,14 @@ class Nodes:
         command = [*inside, "ray", "start", "--block", f"--num-cpus={cpus}", f"--node-ip-address={host}"]
         command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
         # A raylet ends whose agents have not found ports of their own within 15 s.
-        command += map("--{}={}".format, _AGENT_PORTS, free_ports(len(_AGENT_PORTS), self.ports))
+        # Ray Client's server, too, asks for the agent's port before the agent has one of its own choice.
+        port, client, *ports = free_ports(2 + len(_AGENT_PORTS), self.ports)
+        command += map("--{}={}".format, _AGENT_PORTS, ports)
         # By itself each node gives its workers the first ports from 10002, also those of other nodes here.
         command += ["--min-worker-port=0", "--max-worker-port=0"]
         if self.nodes:
             command.append(f"--address={self.address}")
         else:
-            # Ray Client's server asks for the agent's port before the agent has one of its own choice.
-            port, client, agent = free_ports(3, self.ports)
-            command.append(f"--runtime-env-agent-port={agent}")
             self.address, self.client = f"{host}:{port}", f"ray://{host}:{client}"
             command += ["--head", f"--port={port}", "--include-dashboard=false"]
             command += [f"--ray-client-server-port={client}", f"--system-config={json.dumps(_QUICK)}"]

@@ -1,10 +1,14 @@
 """Compilation and arguments of kernels.
 
-`gridtune.core.machine_code` keeps what is compiled here. Two more things numba does not do by itself:
+`gridtune.core.machine_code` keeps what is compiled here. Three more things numba does not do by itself:
 
 - It optimizes each function with all that it calls, makes machine code of it, and a wrapper for the
   interpreter: of a helper ten calls down eleven times. A kernel that another one calls is left as it is, and
   becomes machine code with its caller only; this halves the time to compile.
+- A kernel gets a NamedTuple as one argument for each of its columns, and writes code for all of them again
+  wherever it passes the tuple on, or ends its use. Here a NamedTuple of bare columns is one pointer, and code
+  is written only for what holds arrays, with no place in memory for what is assigned once, at the beginning.
+  This halves the time to compile again.
 - It counts references to each array it takes out of a tuple, with atomic operations that cost more than the
   work of a small helper (measured: three quarters of an EASY replay). A *bare* column is the address of an
   array's data with its element type: passing and reading a NamedTuple of them costs nothing. The price: it
@@ -18,19 +22,24 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite.ir import Argument
+from llvmlite.ir.instructions import ExtractValue, LoadInstr
 from numba import carray, config, from_dtype, types
-from numba.core import cgutils, event
+from numba.core import cgutils, event, ir
 from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
@@ -66,8 +75,69 @@ class _PartLibrary(JITCodeLibrary):
         self._finalized = True
 
 
+@cache
+def _counted(kind: types.Type) -> bool:
+    return cpu_target.target_context.data_model_manager[kind].contains_nrt_meminfo()
+
+
+class _Lower(Lower):
+    """Writes code for the compiler: none for the references to what holds no arrays.
+
+    numba takes each column out of a NamedTuple to count references to it, also where none of them has any.
+    """
+
+    def incref(self, kind: types.Type, value: Any) -> None:
+        """Count one more reference."""
+        if _counted(kind):
+            super().incref(kind, value)
+
+    def decref(self, kind: types.Type, value: Any) -> None:
+        """Count one reference less."""
+        if _counted(kind):
+            super().decref(kind, value)
+
+    def init(self) -> None:
+        """Count how often each variable is assigned."""
+        super().init()
+        assigned = (one.target.name for block in self.blocks.values() for one in block.find_insts(ir.Assign))
+        self._assigned, self._lasting = Counter(assigned), dict[str, Any]()
+
+    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+        """Assign a variable: what the first block assigns for good needs no place in memory."""
+        once = self._assigned[name] == 1 and self._cur_ir_block is self.blocks[self.firstblk]
+        if not once or _counted(self.typeof(name)):
+            super().storevar(value, name, argidx)
+        else:
+            self._lasting[name] = value
+
+    def loadvar(self, name: str) -> Any:
+        """Return the value of a variable."""
+        return self._lasting[name] if name in self._lasting else super().loadvar(name)
+
+    def delvar(self, name: str) -> None:
+        """End a variable."""
+        if name in self._lasting:
+            return None
+        kind = self.typeof(name)
+        if _counted(kind):
+            return super().delvar(name)
+        if name not in self._blk_local_varmap:
+            self._singly_assigned_vars.discard(name)
+        return self._alloca_var(name, kind)
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _PartLowering(NativeLowering):
+class _KernelLowering(NativeLowering):
+    _name = "kernel_lowering"
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        """The writer of a kernel's code."""
+        return _Lower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(_KernelLowering):
     _name, _apart = "part_lowering", False
 
     def run_pass(self, state: Any) -> bool:
@@ -86,8 +156,8 @@ class _ApartLowering(_PartLowering):
     _name, _apart = "apart_lowering", True
 
 
-class _PartCompiler(CompilerBase):
-    lowering = _PartLowering
+class _KernelCompiler(CompilerBase):
+    lowering: type[NativeLowering] = _KernelLowering
 
     def define_pipelines(self) -> list[Any]:
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -97,7 +167,11 @@ class _PartCompiler(CompilerBase):
         return [manager]
 
 
-class _ApartCompiler(_PartCompiler):
+class _PartCompiler(_KernelCompiler):
+    lowering = _PartLowering
+
+
+class _ApartCompiler(_KernelCompiler):
     lowering = _ApartLowering
 
 
@@ -114,7 +188,7 @@ class _Kernel(CPUDispatcher):
         options = {"nopython": True, "boundscheck": None, **options}
         if apart:  # else it would inherit this option from a kernel that calls it
             options["forceinline"] = False
-        super().__init__(function, {}, {"no_cfunc_wrapper": True, **options})
+        super().__init__(function, {}, {"no_cfunc_wrapper": True, **options}, pipeline_class=_KernelCompiler)
         compiler = _ApartCompiler if apart else _PartCompiler
         self.part = _PartDispatcher(function, {}, options, pipeline_class=compiler)
         if module_source(function.__module__) is not None:
@@ -135,8 +209,7 @@ def kernel(*, apart: bool = False, **options: Any) -> Callable[[Callable[..., An
     """Compile a function without the interpreter; cache its machine code until its sources change.
 
     The compiler copies code of a kernel to where others call it as it sees fit; never where it is `apart`.
-    Large code that is called in many places compiles in a fraction of the time so. Each call then passes on
-    every column of a NamedTuple, unless it takes a `reference`.
+    Large code that is called in many places compiles in a fraction of the time so.
     """
     if config.BOUNDSCHECK:  # there speed does not matter, and copies of code take long to compile
         options.pop("forceinline", None)
@@ -207,20 +280,6 @@ class _Model(models.StructModel):
         super().__init__(manager, column, [("data", types.CPointer(column.dtype)), ("size", types.intp)])
 
 
-class _Reference(types.Type):
-    """A pointer to a bare value."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        super().__init__(name=f"Reference({value})")
-
-
-@register_model(_Reference)
-class _ReferenceModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, reference: _Reference) -> None:
-        super().__init__(manager, reference, manager.lookup(reference.value).get_value_type().as_pointer())
-
-
 make_attribute_wrapper(_CheckedColumn, "data", "data")
 make_attribute_wrapper(_CheckedColumn, "size", "size")
 
@@ -252,14 +311,37 @@ def _bare_type(value: Any) -> Any:
             return value.dtype
         return _CheckedColumn(value.dtype) if config.BOUNDSCHECK else types.CPointer(value.dtype)
     if isinstance(value, types.BaseNamedTuple):
-        return _tuple_type([_bare_type(field) for field in value.types], value.instance_class)
+        return _BareTuple([_bare_type(field) for field in value.types], value.instance_class)
     return value
 
 
-def _tuple_type(fields: list[Any], kind: type) -> Any:
-    if fields and all(field == fields[0] for field in fields):
-        return types.NamedUniTuple(fields[0], len(fields), kind)
-    return types.NamedTuple(fields, kind)
+class _BareTuple(types.NamedTuple):
+    """A NamedTuple of bare columns: kernels pass each other a pointer to it."""
+
+    def __hash__(self) -> int:  # numba's hash goes through the types of all fields, a million times
+        return hash(self.name)
+
+
+@register_model(_BareTuple)
+class _BareTupleModel(models.TupleModel):
+    def get_argument_type(self) -> Any:
+        return self.get_value_type().as_pointer()
+
+    def as_argument(self, builder: Any, value: Any) -> Any:
+        return _place_of(builder, value) or cgutils.alloca_once_value(builder, value)
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        for attribute in ("noalias", "captures(none)"):  # kernels only read it
+            value.add_attribute(attribute)
+        return builder.load(value)
+
+
+def _place_of(builder: Any, value: Any) -> Any:
+    """Return the pointer to a value that is an argument or a part of one, None of any other."""
+    if isinstance(value, LoadInstr) and isinstance(value.operands[0], Argument):
+        return value.operands[0]
+    whole = _place_of(builder, value.aggregate) if isinstance(value, ExtractValue) else None
+    return whole and cgutils.gep_inbounds(builder, whole, 0, *value.indices)
 
 
 @intrinsic
@@ -288,26 +370,6 @@ def bare(typing_context: Any, value: Any) -> Any:
         return make(context, builder, value, arguments[0])
 
     return _bare_type(value)(value), generate
-
-
-@intrinsic
-def reference(typing_context: Any, value: Any) -> Any:
-    """Return a pointer to a copy of a bare value; it holds until the function that calls this returns."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return cgutils.alloca_once_value(builder, arguments[0])
-
-    return _Reference(value)(value), generate
-
-
-@intrinsic
-def dereference(typing_context: Any, pointer: Any) -> Any:
-    """Return the value that a `reference` points to; its unused parts are not read."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(arguments[0])
-
-    return pointer.value(pointer), generate
 
 
 @intrinsic
@@ -452,5 +514,5 @@ def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first:
                 parts.append(builder.inttoptr(address, context.get_value_type(column)))
         return context.make_tuple(builder, signature.return_type, parts)
 
-    result = _tuple_type([*values.types, *columns], kind.instance_class)
+    result = _BareTuple([*values.types, *columns], kind.instance_class)
     return result(kind, values, handles, types.intp), generate

@@ -32,7 +32,6 @@ from gridtune.batch.simulator.events import (
     read_requests,
     reserve_for_head,
     window,
-    with_queue,
 )
 from gridtune.batch.simulator.grouping import group_jobs, nobody
 from gridtune.batch.simulator.nodes import PoweredNodes, start_of
@@ -57,6 +56,7 @@ from gridtune.batch.simulator.scores import (
 from gridtune.batch.simulator.tournament import (
     Classes,
     Shapes,
+    Tournament,
     add_shape,
     best_fit,
     can_start,
@@ -68,7 +68,7 @@ from gridtune.batch.simulator.tournament import (
     something_fits,
     within_bounds,
 )
-from gridtune.core.compiled import bare, dereference, kernel, reference
+from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, Int32Array, IntArray
 
 #: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.
@@ -95,8 +95,8 @@ class _Listed(NamedTuple):
 class _ScoredQueue(NamedTuple):
     """The waiting jobs: `listed`, or the tournaments `first` and `fill` over `classes`.
 
-    `fill`, in backfilling order, is the same as `first` where `shared`. Kernels get both as references.
-    `ahead` is the portfolio of a rollout.
+    `fill`, in backfilling order, is the same as `first` where `shared`. `ahead` is the portfolio of a
+    rollout.
     """
 
     shared: bool
@@ -104,8 +104,8 @@ class _ScoredQueue(NamedTuple):
     listed: _Listed
     classes: Classes
     shapes: Shapes
-    first: Any
-    fill: Any
+    first: Tournament
+    fill: Tournament
     ahead: Waiting | None
 
 
@@ -240,9 +240,7 @@ def _begin_pass(queue, waiting, now):
         refresh(queue.first, now)
     else:
         listed = queue.listed
-        score_jobs(
-            dereference(queue.first).score, queue.inputs, listed.job, listed.state.length, now, listed.score
-        )
+        score_jobs(queue.first.score, queue.inputs, listed.job, listed.state.length, now, listed.score)
 
 
 @kernel(forceinline=True)
@@ -270,7 +268,7 @@ def _begin_filling(queue, now):
     else:
         listed = queue.listed
         score_jobs(
-            dereference(queue.fill).score,
+            queue.fill.score,
             queue.inputs,
             listed.job,
             listed.state.length,
@@ -457,12 +455,7 @@ def _backfill(replay, newest, now):
 @kernel()
 def _run(replay):
     """Replay the log as far as it goes, by the bare columns of the caller's arrays."""
-    columns = bare(replay)
-    queue = columns.queue
-    first, fill = reference(queue.first), reference(queue.fill)
-    listed, classes, shapes = queue.listed, queue.classes, queue.shapes
-    referring = _ScoredQueue(queue.shared, queue.inputs, listed, classes, shapes, first, fill, queue.ahead)
-    return advance(with_queue(columns, referring), _arrive, _enqueue, _pass, _note_end, _is_overfull)
+    return advance(bare(replay), _arrive, _enqueue, _pass, _note_end, _is_overfull)
 
 
 def scored_schedule(

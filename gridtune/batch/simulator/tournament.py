@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gridtune.batch.simulator.marks import Marks, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER, start_of
 from gridtune.batch.simulator.scores import ScoreInputs, score_job, used
-from gridtune.core.compiled import dereference, kernel, record_at
+from gridtune.core.compiled import kernel, record_at
 from gridtune.types import AnyArray, FloatArray, Int32Array, IntArray
 
 
@@ -338,9 +338,8 @@ def _compare(tree, one, other, now):
 
 
 @kernel(apart=True)
-def _replay_node(tree_at, place, now, again):
+def _replay_node(tree, place, now, again):
     """Compare a node's children where that does not stand any more; return whether the node changed."""
-    tree = dereference(tree_at)
     nodes = tree.columns.nodes
     node, left, right = record_at(nodes, place), record_at(nodes, 2 * place), record_at(nodes, 2 * place + 1)
     best, one, other = node.best, left.best, right.best
@@ -367,23 +366,21 @@ def _replay_node(tree_at, place, now, again):
 
 
 @kernel(apart=True)
-def replay_class(tree_at, place, now):
+def replay_class(tree, place, now):
     """Take note that a class has another front job."""
-    tree = dereference(tree_at)
     classes, leaf = tree.classes, record_at(tree.columns.nodes, tree.leaves + place)
     front = classes.front[place]
     leaf.best = front
     leaf.shortest = classes.walltime[place] if front >= 0 else NEVER
     leaf.narrowest = classes.processors[place] if front >= 0 else NEVER
     place = (tree.leaves + place) >> 1
-    while place > 0 and _replay_node(tree_at, place, now, False):
+    while place > 0 and _replay_node(tree, place, now, False):
         place >>= 1
 
 
 @kernel(apart=True)
-def replay_account(tree_at, job, now):
+def replay_account(tree, job, now):
     """Take note that the use by a job's accounts grows at another rate from now on."""
-    tree = dereference(tree_at)
     if tree.basis < USERS:
         return
     nodes, top = tree.columns.nodes, tree.columns.top[_usage(tree).account[job]]
@@ -391,15 +388,14 @@ def replay_account(tree_at, job, now):
     while place > 0 and best >= 0:
         node = record_at(nodes, place)
         compared = best in (node.best, node.other)
-        if not (_replay_node(tree_at, place, now, compared) or compared):
+        if not (_replay_node(tree, place, now, compared) or compared):
             break
         place >>= 1
 
 
 @kernel(apart=True)
-def refresh(tree_at, now):
+def refresh(tree, now):
     """Begin a pass: repeat the comparisons that may have changed."""
-    tree = dereference(tree_at)
     nodes, place = tree.columns.nodes, np.int64(1)
     while record_at(nodes, 1).soonest < now:
         if record_at(nodes, 2 * place).soonest < now:
@@ -407,24 +403,23 @@ def refresh(tree_at, now):
         elif record_at(nodes, 2 * place + 1).soonest < now:
             place = 2 * place + 1
         else:
-            _replay_node(tree_at, place, now, False)
+            _replay_node(tree, place, now, False)
             place = max(np.int64(1), place >> 1)
 
 
 @kernel(inline="always")
-def foremost(tree_at):
+def foremost(tree):
     """Return the head of the queue, -1 if nobody waits."""
-    return record_at(dereference(tree_at).columns.nodes, 1).best
+    return record_at(tree.columns.nodes, 1).best
 
 
 @kernel(apart=True)
-def best_fit(tree_at, now, free, extra, window, states):
+def best_fit(tree, now, free, extra, window, states):
     """Return the first job, in the order, that may be backfilled, or -1.
 
     A job may if it needs at most `free` processors, and at most `extra` or at most `window` seconds; with
     power states of nodes, from the time when its own are on.
     """
-    tree = dereference(tree_at)
     nodes, classes, stack = tree.columns.nodes, tree.classes, tree.columns.stack
     best, size = np.int64(-1), 1
     stack[0] = 1
@@ -451,9 +446,8 @@ def best_fit(tree_at, now, free, extra, window, states):
 
 
 @kernel(apart=True)
-def within_bounds(tree_at, job, now):
+def within_bounds(tree, job, now):
     """Tell whether a job's score is within its bounds now."""
-    tree = dereference(tree_at)
     score = score_job(tree.score, tree.inputs, job, now)
     y = score if tree.root == 1.0 else math.copysign(math.pow(abs(score), tree.root), score)
     lines, line, wait, use = tree.columns.lines, 6 * tree.classes.of[job], _wait(tree, job, now), 0.0
