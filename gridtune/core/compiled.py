@@ -31,7 +31,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 from llvmlite.ir import Argument
-from llvmlite.ir.instructions import ExtractValue, LoadInstr
+from llvmlite.ir.instructions import ExtractValue, InsertValue, LoadInstr
 from numba import carray, config, from_dtype, types
 from numba.core import cgutils, event, ir
 from numba.core.caching import NullCache
@@ -338,10 +338,21 @@ class _BareTupleModel(models.TupleModel):
 
 def _place_of(builder: Any, value: Any) -> Any:
     """Return the pointer to a value that is an argument or a part of one, None of any other."""
+    value = _origin(value)
     if isinstance(value, LoadInstr) and isinstance(value.operands[0], Argument):
         return value.operands[0]
     whole = _place_of(builder, value.aggregate) if isinstance(value, ExtractValue) else None
     return whole and cgutils.gep_inbounds(builder, whole, 0, *value.indices)
+
+
+def _origin(value: Any) -> Any:
+    """Return what was put into a tuple where a value is taken out of it, any other value itself."""
+    if not isinstance(value, ExtractValue):
+        return value
+    whole = _origin(value.aggregate)
+    while isinstance(whole, InsertValue) and list(whole.indices) != list(value.indices):
+        whole = whole.aggregate
+    return _origin(whole.value) if isinstance(whole, InsertValue) else value
 
 
 @intrinsic

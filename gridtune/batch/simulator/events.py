@@ -249,6 +249,13 @@ def new_replay(log: JobLog, machine: int, flags: int, nodes: PoweredNodes | None
     return _Simulation(jobs, flags, log, running, state, nodes, queue)
 
 
+@kernel(inline="always")
+def with_queue(replay, queue):
+    """Return a run with another queue."""
+    log, running, state = replay.log, replay.running, replay.state
+    return _Simulation(replay.jobs, replay.flags, log, running, state, replay.nodes, queue)
+
+
 @kernel(forceinline=True)
 def launch(replay, job, now):
     """Start a job, which waits no more."""

@@ -32,6 +32,7 @@ from gridtune.batch.simulator.events import (
     read_requests,
     reserve_for_head,
     window,
+    with_queue,
 )
 from gridtune.batch.simulator.grouping import group_jobs, nobody
 from gridtune.batch.simulator.nodes import PoweredNodes, start_of
@@ -455,7 +456,9 @@ def _backfill(replay, newest, now):
 @kernel()
 def _run(replay):
     """Replay the log as far as it goes, by the bare columns of the caller's arrays."""
-    return advance(bare(replay), _arrive, _enqueue, _pass, _note_end, _is_overfull)
+    columns = bare(replay)
+    columns = with_queue(columns, _ScoredQueue(*columns.queue))
+    return advance(columns, _arrive, _enqueue, _pass, _note_end, _is_overfull)
 
 
 def scored_schedule(
