@@ -36,11 +36,7 @@ from gridtune.workload.workload import Workload
 #: What policies are chosen by, and what else the answers look at.
 OBJECTIVES = (*("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max"),)
 #: In the order in which they are tried. Rollouts go with EASY alone.
-_ROLLOUTS = (
-    RECOMMENDED,
-    "rollout(objective=balanced, moves=60)",
-    "rollout",
-)
+_ROLLOUTS = (RECOMMENDED, "rollout(objective=balanced, moves=60)", "rollout")
 _RULES = ("f1", "unicef", "saf", "wfp3", "sjf", "xfactor", "f4")
 _BY_AREA = "rollout(objective=area, moves=60)"
 _GUARDS = (None, 172_800, 345_600)
