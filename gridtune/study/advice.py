@@ -23,7 +23,6 @@ from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
 from gridtune.report.tables import plain_table
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import (
-    Agreement,
     Comparison,
     LoggedJobs,
     anchored,
@@ -293,7 +292,7 @@ class Site:
 
     def trust(self, waits: FloatArray) -> Trust:
         """Return the trust in a replay of all jobs, and in the fit."""
-        trust = Agreement.of(self.jobs.recorded, waits).trust
+        trust = self.jobs.trust(waits)
         if self.fit is not None and trust.level != "no" and Effective.trust_in(Path(self.fit)) == "no":
             return Trust("no", f"by {self.fit} simulated waits differ from the recorded ones")
         return trust
