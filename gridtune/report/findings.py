@@ -166,10 +166,8 @@ class _Finding:
         size = "" if row["mean"] is None or confirmed else f", {relative}"
         return text, f"{size} ({range_text(low, high)}, 95 % sure)"
 
-    def _trust(self, row: Row) -> Trust | None:
+    def _trust(self, row: Row) -> Trust:
         """Return what a ranking by itself says of trust: nothing in it was compared with records."""
-        if row["verdict"] not in GAINS:
-            return None
         reasons = ["simulated, not compared with recorded values"]
         if len(self.single.strata) == 1 and self.head.replicate in {"window", "shake"}:
             reasons.append("one log, another may give a different result")
