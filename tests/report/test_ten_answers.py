@@ -140,7 +140,8 @@ Use fair instead of fcfs over the 2 workloads.
 """,
     "nothing gained": """
 Keep fcfs: little, the best of the others, is not shown to be better.
-  gain   bounded_slowdown_mean 53.18 instead of 54.27; chance can explain the difference
+  gain   with little: bounded_slowdown_mean 53.18 instead of 54.27; chance can explain the
+         difference
   loses  nobody is shown to lose (4 metrics and classes of jobs compared)
   trust  not graded: simulated, not compared with recorded values
   next   run about 69 seeds like these 12 to settle bounded_slowdown_mean
@@ -155,7 +156,7 @@ Use fair instead of fcfs.
 """,
     "too few replicates": """
 Keep fcfs: 4 seeds cannot show a difference.
-  gain   bounded_slowdown_mean 42.98 instead of 53.58; chance can explain the difference
+  gain   with fair: bounded_slowdown_mean 42.98 instead of 53.58; chance can explain the difference
   loses  nobody is shown to lose (4 metrics and classes of jobs compared)
   trust  not graded: simulated, not compared with recorded values
   next   run at least 6 seeds
