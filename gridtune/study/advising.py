@@ -80,6 +80,9 @@ class Advice:
         change = self.judged.as_dict() if self.judged else {"slurm_conf": [], "classes": {}}
         return {**change, **self.answer.as_dict(), "missing": dict(self.missing), "page": str(self.page)}
 
+    def __repr__(self) -> str:
+        return str(self.answer)
+
     def _repr_html_(self) -> str:
         missing = [("missing", command) for command in self.missing.values()]
         body = [self.answer.paragraphs(*self.answer.all_details, *missing)]

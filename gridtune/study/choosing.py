@@ -105,13 +105,8 @@ class Choice:
             **self.answer.as_dict(),
         }
 
-    def __str__(self) -> str:
-        """Return three sentences: what to use, its gain, and who loses."""
-        texts = [text for name, text in self.answer.lines if name in {"gain", "loses"}]
-        sentences = [f"{text[:1].upper()}{text[1:]}." for text in texts]
-        if self.left_out:
-            sentences.append(f"Not tried: {', '.join(self.left_out)}.")
-        return " ".join([self.answer.advice, *sentences])
+    def __repr__(self) -> str:
+        return f"{self.answer}" + (f"\n  not tried: {', '.join(self.left_out)}" if self.left_out else "")
 
     def _repr_html_(self) -> str:
         return self.answer.paragraphs()

@@ -193,7 +193,12 @@ class Fit:
             next_steps=[*remedies, *([] if self.trust == "no" else [use])],
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return f"{self.answer}\n  {self.found}"
+
+    @property
+    def found(self) -> str:
+        """The fitted settings and the use of the machine in a line."""
         values = (
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
             for name, value in self.settings.items()
@@ -201,7 +206,7 @@ class Fit:
         return f"fitted: {', '.join(values)}; the jobs used {self.used:.0%} of the processors"
 
     def _repr_html_(self) -> str:
-        text = self.answer.paragraphs() + f'<p class="note">{html.escape(str(self))}</p>'
+        text = self.answer.paragraphs() + f'<p class="note">{html.escape(self.found)}</p>'
         return text + plain_table(*self.table())
 
     def write_page(self) -> None:
@@ -223,7 +228,7 @@ class Fit:
             f"<header><h1>{html.escape(title)}</h1></header><main>",
             f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(self.answer.advice)}</p>',
             *(f'<p class="note">{name}: {html.escape(text)}</p>' for name, text in self.answer.lines),
-            f'<p class="note">{html.escape(str(self))}</p>',
+            f'<p class="note">{html.escape(self.found)}</p>',
             '<figure class="picture"><img alt="Simulated against recorded waits, and both over time" '
             f'src="data:image/png;base64,{picture}"></figure></section>',
             "<section><h2>The jobs that were judged, seconds</h2>",

@@ -191,7 +191,8 @@ def test_a_class_that_is_far_off_is_named_at_full_trust_too(
         return fit(recorded, slurm=tmp_path, slurm_version="22.05", draws=2, out=tmp_path / "fit")
 
     whatif_log: list[Workload] = []
-    near, off = fitted(waits).answer, fitted(np.where(ann, waits / 1.6, waits)).answer
+    near, found = fitted(waits).answer, fitted(np.where(ann, waits / 1.6, waits))
+    off = found.answer
     assert near.trust
     assert off.trust
     assert near.trust.level == off.trust.level == "yes"
@@ -200,9 +201,14 @@ def test_a_class_that_is_far_off_is_named_at_full_trust_too(
     assert re.search(r"; but 16 jobs of user ann waited .* do not rely on effects on", off.trust.reason)
     assert "is trusted, but not for all jobs: " in off.advice
     # The answers to a change have it, too.
-    change = ["bf_interval=120"]
-    answer = whatif(whatif_log[1], slurm=tmp_path, slurm_version="22.05", change=change, draws=2).answer
+    change = "bf_interval=120"
+    changed = whatif(whatif_log[1], slurm=tmp_path, slurm_version="22.05", change=change, draws=2)
+    answer = changed.answer
     assert answer.trust
+    # Printed, both are their answers.
+    assert str(found).startswith(f"{off.advice}\n  trust         yes: simulated waits match")
+    assert str(found).endswith("% of the processors")
+    assert str(changed).startswith(f"{answer.advice}\n  gain          mean wait ")
     assert "but 40 jobs of user ann waited" in answer.trust.reason
 
 

@@ -100,6 +100,8 @@ def test_two_configurations_are_compared(study: gt.Study) -> None:
     assert set(frame["n"]) == {10}
     assert (frame["second_mean"] - frame["first_mean"]).tolist() == pytest.approx(frame["diff"].tolist())
     assert "order=saf compared with order=fcfs: wait_mean" in comparison._repr_html_()
+    assert str(comparison).startswith("order=saf compared with order=fcfs: wait_mean\n")
+    assert "verdict" in str(comparison)
 
 
 @pytest.mark.parametrize("kind", ["ranking", "overall", "front"])
