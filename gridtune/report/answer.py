@@ -234,7 +234,7 @@ class Answer:
             details=(),
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the advice and its lines, as the terminal shows them."""
         lines = [f"  {name:12}  {text}" for name, text in self.lines]
         return "\n".join([self.advice, *lines]).replace("(--details)", "(answer.all_details)")

@@ -298,8 +298,7 @@ def _read(stream: LogStream) -> Records:
         return _records_of_json(decoded(stream.read()), stream.path)
     found = recognise(stream.peek())
     above = decoded(stream.peek()).lstrip("\ufeff").split("\n")
-    first = found.skipped if found else 0
-    start = next((i for i in range(first, len(above)) if above[i].strip()), None)
+    start = next((n for n in range(found.skipped if found else 0, len(above)) if above[n].strip()), None)
     said = [line for line in above[:start] if line.strip()]
     if start is None:
         raise WorkloadError("is empty", path=stream.path)
