@@ -89,7 +89,8 @@ def _records(stream: LogStream, table: TableOptions) -> Records:
             begins, line = line + 1, rows.line_num
             if row and len(row) != len(names):
                 message = f"expected {len(names)} values, but found {len(row)}"
-                raise WorkloadError(message, path=path, line=begins)
+                hint = f"line 1, {', '.join(names)[:60]!r}, must name the columns, without lines above it"
+                raise WorkloadError(message, path=path, line=begins, hint=hint)
             if row:
                 kept.append(row)
                 lines.append(begins)
