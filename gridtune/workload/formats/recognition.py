@@ -136,8 +136,8 @@ class _Head:
                 HEADLESS,
                 0.85,
                 "its first line has values and no names",
-                "write it again with its header (sacct without --noheader), or say which column is which: "
-                "--columns job=1,submit=7,… (with --format csv)",
+                "write it again with its header (sacct without --noheader), or say in the log's name which "
+                "column is which: LOG?columns=job=1,submit=7,… (gridtune traces: --columns)",
             )
         return None
 

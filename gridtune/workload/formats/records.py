@@ -336,7 +336,7 @@ class Records:
         if missing is None:
             return
         there = ", ".join([*self.columns, *self.unread][:20])
-        hint = f"name it: --columns {missing[1]}=NAME, or in the log's name: LOG?columns={missing[1]}=NAME"
+        hint = f"name it: LOG?columns={missing[1]}=NAME (gridtune traces: --columns {missing[1]}=NAME)"
         if self.kind.steps:
             hint = f"write the dump again: {SACCT_COMMAND}"
         line = 1 if self.lines is not None else None
@@ -352,7 +352,7 @@ class Records:
             return self
         texts = self.columns[name]
         names = sorted({text.strip() for text in texts.values.to_pylist()} - {""})
-        hint = f"choose one: cluster=NAME (--cluster NAME), of {', '.join(names[:10])}"
+        hint = f"choose one: LOG?cluster=NAME (gridtune traces: --cluster), of {', '.join(names[:10])}"
         if cluster is None and len(names) > 1:
             message = f"has the jobs of {len(names)} clusters"
             raise WorkloadError(message, path=self.path, field=name, hint=hint)
