@@ -118,9 +118,10 @@ def _export(
     out: Path | None = None,
     force: bool = False,
 ) -> None:
-    """Write the best configuration of the sweep in FOLDER, ready to be used.
+    """Write the configuration of the sweep in FOLDER that ranks first, ready to be used.
 
-    FOLDER may also be a URL. The file has its parameters, the objective with its interval, the comparison
+    It may be no better than the baseline: the advice, which is printed, has the verdict. FOLDER may also be a
+    URL. The file has its parameters, the objective with its interval, the comparison
     with the baseline and its verdict, and where all that comes from: checksums of the logs, ids of the cells,
     the search space, versions. `gridtune run SYSTEM --parameters FILE` takes its parameters.
 
@@ -155,8 +156,8 @@ def _export(
     form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(read_sweep(folder), workload=workload, rank=rank, objective=objective)
     if form == "yaml":
-        text = f"# Rank {content['rank']} of {content['of']} on {content['workload']}. To run it:\n"
-        text += f"#   {_command(content, out)}\n"
+        text = f"# Rank {content['rank']} of {content['of']} on {content['workload']}. The answer about it:\n"
+        text += f"#   {content['answer']['advice']}\n# To run it:\n#   {_command(content, out)}\n"
         text += yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=100)
     else:
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -165,7 +166,7 @@ def _export(
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
-    click.echo(f"{out}: {_command(content, out)}")
+    click.echo(f"{out}: {_command(content, out)}\n{content['answer']['advice']}")
 
 
 def _command(content: Mapping[str, Any], out: Path | None) -> str:

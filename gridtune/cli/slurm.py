@@ -53,7 +53,7 @@ def _fit(*, as_json: bool = False, **options: Any) -> Answered:
         return answered
     console = report_console()
     print_answers([result.answer], console, details=True)
-    console.print(f"  {result}")
+    console.print(f"  {result.found}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
     click.echo(f"page: {result.page}\nsettings: {result.file}")
     return answered

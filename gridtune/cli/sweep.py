@@ -195,7 +195,11 @@ def sweep(
       a dimension         is narrowed to the value; given several times, to these. The baseline's stays.
       a fixed parameter   gets the value; so does a parameter that the file does not set
       a workload's (trace=…, or workload=LABEL): only the workloads that have the value are run
-      baseline.NAME, replicates.seeds, .windows, .shakes, .amount: get the value
+      baseline.NAME       gets the value; null removes the parameter from the baseline
+      replicates.seeds, .windows, .held_back, .shakes, .amount: get the value
+      strategy.KIND.SETTING, such as strategy.optuna.trials: gets the value
+
+    VALUE is YAML: null, true, 3, [sjf, saf].
 
     Every key of a search space is explained in docs/search_spaces.md.
 

@@ -234,6 +234,11 @@ class Answer:
             details=(),
         )
 
+    def __repr__(self) -> str:
+        """Return the advice and its lines, as the terminal shows them."""
+        lines = [f"  {name:12}  {text}" for name, text in self.lines]
+        return "\n".join([self.advice, *lines]).replace("(--details)", "(answer.all_details)")
+
     def as_dict(self) -> dict[str, Any]:
         """Return the answer in JSON's types."""
         content = asdict(self)
@@ -250,7 +255,7 @@ class Answer:
     def markdown(self) -> str:
         """Return the answer with its details as Markdown."""
         lines = [f"- **{name}**: {text}" for name, text in (*self.lines, *self.all_details)]
-        return "\n".join([self.advice, "", *lines]).strip() + "\n"
+        return "\n".join([self.advice, "", *lines]).strip().replace("(--details)", "(below)") + "\n"
 
 
 def print_answers(answers: Iterable[Answer], console: Console, *, details: bool = False) -> None:

@@ -157,19 +157,17 @@ class _Finding:
         else:
             text = f"{self.head.objective} {values_text(row['mean'], base['mean'], self.head.unit)}"
         low, high = row["relative_low"], row["relative_high"]
-        if row["verdict"] == Verdict.UNSURE:
-            return text, "; chance can explain the difference"
         if row["verdict"] not in GAINS or base is row:
-            return text, ""
+            # The advice is to keep the other one.
+            chance = "; chance can explain the difference" if row["verdict"] == Verdict.UNSURE else ""
+            return text if base is row else f"with {self.ranking.label(row)}: {text}", chance
         if is_vague(low, high):
             return text, "; that it is better is shown, by how much is not"
         size = "" if row["mean"] is None or confirmed else f", {relative}"
         return text, f"{size} ({range_text(low, high)}, 95 % sure)"
 
-    def _trust(self, row: Row) -> Trust | None:
+    def _trust(self, row: Row) -> Trust:
         """Return what a ranking by itself says of trust: nothing in it was compared with records."""
-        if row["verdict"] not in GAINS:
-            return None
         reasons = ["simulated, not compared with recorded values"]
         if len(self.single.strata) == 1 and self.head.replicate in {"window", "shake"}:
             reasons.append("one log, another may give a different result")

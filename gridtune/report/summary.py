@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from gridtune.core.measures import Measure
 from gridtune.core.remarks import Trust
 from gridtune.registry import NamedValues
-from gridtune.report.answer import Answer, Effect
+from gridtune.report.answer import GAINS, Answer, Effect
 from gridtune.report.facts import SweepFacts
 from gridtune.report.findings import answer_of, answers_of, compare_rows, listed
 from gridtune.report.labels import PARAMETER_PREFIX, file_text, percent_text, row_parameters
@@ -230,7 +230,8 @@ class Summary:
         if row.get("confirmed") and row.get("subject_to") == Kept.NO:
             kept.insert(0, f"a bound is broken on the {ranking.head.replicate}s that the search did not see")
         elif bounds and not kept:
-            kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
+            it = "it" if answer.verdict in GAINS else answer.best
+            kept = [f"{it} keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
         whole = replace(
             answer,
             effects=effects,

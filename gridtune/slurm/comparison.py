@@ -222,6 +222,34 @@ class LoggedJobs:
         inside = np.minimum(start + run, end) - start
         return float((inside * cpus).sum() / max(1.0, (end - begin) * processors))
 
+    def trust(self, waits: FloatArray, judged: IntArray | None = None) -> Trust:
+        """Return the trust in replayed waits, which names the class of jobs that is farthest off.
+
+        Parameters
+        ----------
+        waits
+            Replayed waits, shape (draws, jobs).
+        judged
+            The jobs to compare with their recorded waits; all by default.
+        """
+        rows = np.arange(len(self.requests)) if judged is None else judged
+        trust = Agreement.of(self.recorded[rows], waits[:, rows]).trust
+        off, head, end = {}, "but", ": do not rely on effects on these jobs"
+        if trust.level == "no":
+            head, end = "farthest off:", ""
+        for one in self.classes()[1:]:
+            members = np.intersect1d(rows, one.members)
+            part = Agreement.of(self.recorded[members], waits[:, members])
+            seconds = abs(part.simulated_mean - part.recorded_mean)
+            most = max(_ROUGH_MEAN * part.recorded_mean, _NO_WAIT)
+            # A class of most jobs is off where all are.
+            if _FEW <= part.jobs <= len(rows) / 2 and seconds > most:
+                off[part.jobs * seconds] = (
+                    f"; {head} {part.jobs:,} jobs of {one.name} waited {part.recorded_mean:,.0f} s on "
+                    f"average, simulated {part.simulated_mean:,.0f} s{end}"
+                )
+        return replace(trust, reason=trust.reason + (off[max(off)] if off else ""))
+
     def diagnoses(self, workload: Workload, processors: int, waits: FloatArray) -> Iterator[str]:
         """Yield reasons why the waits of a log may not be those of a cluster.
 
@@ -360,8 +388,8 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
 _MEAN, _MEDIAN, _RANK = 0.07, 0.2, 0.7
 #: The same for signs.
 _ROUGH_MEAN, _ROUGH_RANK = 0.3, 0.5
-#: Seconds below which a wait is none.
-_NO_WAIT = 60
+#: Seconds below which a wait is none, and the fewest jobs of a class that is said to be off.
+_NO_WAIT, _FEW = 60, 10
 #: Nine replays in ten lie between these quantiles.
 _RANGE = (0.05, 0.95)
 #: The square of the reach of an interval of 95 %, in the logarithm of a ratio of two mean waits, is a sum

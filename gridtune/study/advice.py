@@ -23,7 +23,6 @@ from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
 from gridtune.report.tables import plain_table
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import (
-    Agreement,
     Comparison,
     LoggedJobs,
     anchored,
@@ -259,6 +258,9 @@ class WhatIf:
         content = {"written": f"{datetime.date.today()}", "asked": self.asked, "predicted": self.as_dict()}
         return write_json({**content, "checksum": content_id(content)}, path)
 
+    def __repr__(self) -> str:
+        return str(self.answer)
+
     def _repr_html_(self) -> str:
         return self.answer.paragraphs() + (plain_table(*self.table()) if self.is_shown else "")
 
@@ -293,7 +295,7 @@ class Site:
 
     def trust(self, waits: FloatArray) -> Trust:
         """Return the trust in a replay of all jobs, and in the fit."""
-        trust = Agreement.of(self.jobs.recorded, waits).trust
+        trust = self.jobs.trust(waits)
         if self.fit is not None and trust.level != "no" and Effective.trust_in(Path(self.fit)) == "no":
             return Trust("no", f"by {self.fit} simulated waits differ from the recorded ones")
         return trust
@@ -400,6 +402,7 @@ def whatif(
     if not change and to is None and load == 1:
         raise SweepError("nothing to change", hint="give --change SETTING, --to FOLDER or --load FACTOR")
     site = Site(log, slurm, slurm_version, fit)
+    change = [change] if isinstance(change, str) else change
     return site.whatif(change, to, load, draws=draws, seed=seed, anyway=anyway)
 
 
@@ -449,6 +452,10 @@ class Waits:
         """A sentence on jobs that are not predicted, and on what is not modelled."""
         held = (f"{count} are not predicted: {reason}" for reason, count in self.held.items())
         return [*held, *(f"not modelled: {line}" for line in self.not_modelled)]
+
+    def __repr__(self) -> str:
+        heads, rows = self.table()
+        return "\n".join([f"trust {self.trust}", *self.lines, *(" | ".join(row) for row in (heads, *rows))])
 
     def _repr_html_(self) -> str:
         lines = (f'<p class="note">{html.escape(line)}</p>' for line in (f"trust {self.trust}", *self.lines))

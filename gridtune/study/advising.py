@@ -23,7 +23,7 @@ from gridtune.report.labels import row_parameters
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.summarising import summarise
 from gridtune.report.tables import html_document, plain_table
-from gridtune.slurm.comparison import Agreement, not_modelled
+from gridtune.slurm.comparison import not_modelled
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import SETTINGS, SYSTEM, suggest_study
 from gridtune.study.advice import Site, WhatIf, whatif
@@ -79,6 +79,9 @@ class Advice:
         """Return the advice in JSON's types."""
         change = self.judged.as_dict() if self.judged else {"slurm_conf": [], "classes": {}}
         return {**change, **self.answer.as_dict(), "missing": dict(self.missing), "page": str(self.page)}
+
+    def __repr__(self) -> str:
+        return str(self.answer)
 
     def _repr_html_(self) -> str:
         missing = [("missing", command) for command in self.missing.values()]
@@ -261,9 +264,8 @@ def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 2
     if content.pop("checksum", None) != content_id(content):
         raise SweepError("was changed after it was written, or is no prediction", path=path)
     later = whatif(log, **content["asked"], draws=draws, seed=seed, anyway=True)
-    waits, recorded = later.comparison, later.jobs.recorded
     whole, foreseen = later.effects["all jobs"], content["predicted"]["classes"]["all jobs"]
-    trust = Agreement.of(recorded, waits.after).trust
+    trust = later.jobs.trust(later.comparison.after)
     low, high = foreseen["relative_interval"]
     inside = whole.relative is not None and low is not None and low <= whole.relative <= high
     same = (whole.relative or 0) * (foreseen["relative"] or 0) > 0

@@ -36,11 +36,7 @@ from gridtune.workload.workload import Workload
 #: What policies are chosen by, and what else the answers look at.
 OBJECTIVES = (*("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max"),)
 #: In the order in which they are tried. Rollouts go with EASY alone.
-_ROLLOUTS = (
-    RECOMMENDED,
-    "rollout(objective=balanced, moves=60)",
-    "rollout",
-)
+_ROLLOUTS = (RECOMMENDED, "rollout(objective=balanced, moves=60)", "rollout")
 _RULES = ("f1", "unicef", "saf", "wfp3", "sjf", "xfactor", "f4")
 _BY_AREA = "rollout(objective=area, moves=60)"
 _GUARDS = (None, 172_800, 345_600)
@@ -109,13 +105,8 @@ class Choice:
             **self.answer.as_dict(),
         }
 
-    def __str__(self) -> str:
-        """Return three sentences: what to use, its gain, and who loses."""
-        texts = [text for name, text in self.answer.lines if name in {"gain", "loses"}]
-        sentences = [f"{text[:1].upper()}{text[1:]}." for text in texts]
-        if self.left_out:
-            sentences.append(f"Not tried: {', '.join(self.left_out)}.")
-        return " ".join([self.answer.advice, *sentences])
+    def __repr__(self) -> str:
+        return f"{self.answer}" + (f"\n  not tried: {', '.join(self.left_out)}" if self.left_out else "")
 
     def _repr_html_(self) -> str:
         return self.answer.paragraphs()

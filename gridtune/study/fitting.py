@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,8 +45,6 @@ _LEAST_GAIN = 0.02
 _FEWEST = 50
 #: The share of the calibrated jobs that the search sees; the others check what it found.
 _SEARCHED = 0.7
-#: Classes of jobs that a configuration names.
-_BLAMED = ("partition ", "QOS ", "account ")
 _HEADS = (
     *("class", "jobs", "recorded mean", "simulated", "error"),
     *("recorded median", "simulated", "median error", "rank"),
@@ -177,22 +175,30 @@ class Fit:
     @property
     def answer(self) -> Answer:
         """The trust in advice on this log with its reasons, and what to do next."""
-        trust = self.agreement(self.fitted).trust
+        trust = self.jobs.trust(self.fitted, self.judged)
         remedies = [reason for reason in self.reasons if "`" in reason]
         doubts = [reason for reason in self.reasons if reason not in remedies]
+        advice = _TRUST[self.trust]
+        if "; but " in trust.reason:
+            advice = advice.replace("is trusted:", "is trusted, but not for all jobs:")
         use = f"`gridtune slurm whatif LOG --slurm FOLDER --fit {self.file} --change SETTING`"
         return Answer(
             _OBJECTIVE,
             self.name,
             "",
             Verdict.NONE,
-            _TRUST[self.trust],
+            advice,
             trust=replace(trust, reason="; ".join([trust.reason, *doubts])),
             not_modelled=self.not_modelled,
             next_steps=[*remedies, *([] if self.trust == "no" else [use])],
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return f"{self.answer}\n  {self.found}"
+
+    @property
+    def found(self) -> str:
+        """The fitted settings and the use of the machine in a line."""
         values = (
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
             for name, value in self.settings.items()
@@ -200,25 +206,8 @@ class Fit:
         return f"fitted: {', '.join(values)}; the jobs used {self.used:.0%} of the processors"
 
     def _repr_html_(self) -> str:
-        text = self.answer.paragraphs() + f'<p class="note">{html.escape(str(self))}</p>'
+        text = self.answer.paragraphs() + f'<p class="note">{html.escape(self.found)}</p>'
         return text + plain_table(*self.table())
-
-    def worst_class(self, folder: Path) -> Iterator[str]:
-        """Yield the partition, QOS or account whose waits add most to the error, with its line."""
-        named = [(one, agreement) for one, agreement in self.classes() if one.name.startswith(_BLAMED)]
-        if not named:
-            return
-        one, agreement = max(
-            named, key=lambda pair: abs(pair[1].simulated_mean - pair[1].recorded_mean) * pair[1].jobs
-        )
-        file = folder / "slurm.conf" if folder.is_dir() else folder
-        wanted = one.name.replace("partition ", "partitionname=").lower()
-        lines = file.read_text(encoding="utf-8", errors="replace").lower().splitlines()
-        place = next((f" ({file.name}:{k})" for k, line in enumerate(lines, 1) if wanted in line.split()), "")
-        yield (
-            f"the worst fit is {one.name}{place}: its jobs waited {agreement.recorded_mean:,.0f} s on "
-            f"average, simulated {agreement.simulated_mean:,.0f} s"
-        )
 
     def write_page(self) -> None:
         """Write the page, and draw its picture."""
@@ -239,7 +228,7 @@ class Fit:
             f"<header><h1>{html.escape(title)}</h1></header><main>",
             f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(self.answer.advice)}</p>',
             *(f'<p class="note">{name}: {html.escape(text)}</p>' for name, text in self.answer.lines),
-            f'<p class="note">{html.escape(str(self))}</p>',
+            f'<p class="note">{html.escape(self.found)}</p>',
             '<figure class="picture"><img alt="Simulated against recorded waits, and both over time" '
             f'src="data:image/png;base64,{picture}"></figure></section>',
             "<section><h2>The jobs that were judged, seconds</h2>",
@@ -404,8 +393,6 @@ def fit(
         not_modelled(log, site.cluster),
         folder,
     )
-    if result.trust != "yes":
-        result = replace(result, reasons=[*result.reasons, *result.worst_class(Path(slurm))])
     result.write()
     result.write_page()
     return result

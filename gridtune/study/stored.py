@@ -20,13 +20,7 @@ from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
-from gridtune.sweep.journal.results import (
-    find_other_code,
-    read_table,
-    results_of,
-    results_table,
-    write_table,
-)
+from gridtune.sweep.journal.results import find_other_code, read_table, results_of, results_table, write_table
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import Workloads

@@ -100,7 +100,9 @@ class Study:
         frame = self.ranking(overall=objective in self.summary.overall)
         shown = frame.head(_SHOWN_ROWS).to_html(index=False, float_format="%.4g", na_rep="–")
         more = f"<p>and {len(frame) - _SHOWN_ROWS:,} more</p>" if len(frame) > _SHOWN_ROWS else ""
-        return f"<h4>{escape(self.facts.name)}: {escape(objective)}</h4>{shown}{more}"
+        own = [answer.paragraphs() for answer in self.summary.answers if answer.objective == objective]
+        answers = "".join(own[:_SHOWN_WORKLOADS])
+        return f"{answers}<h4>{escape(self.facts.name)}: {escape(objective)}</h4>{shown}{more}"
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each cell: workload, replicate, state, `param.*`, `metric.*`."""

@@ -299,7 +299,7 @@ def _now() -> int:
 _PLAIN_LINE = {"lineSmoothness": 0, "useGlobalLineSmoothing": False}
 #: Runs in a chart, and parameters in the view's table and its chart of parallel coordinates.
 _RUNS_IN_CHART, _PARAMETERS = 20, 8
-#: Pixels of a column: for each letter of its key, less its prefix and quotes, and at most.
+#: Pixels of a column: for each letter of its key, less its prefix and quotes, and at most; at least 100.
 _LETTER, _AROUND, _WIDEST = 8, -30, 320
 
 
@@ -339,7 +339,7 @@ def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at:
         "datasetsFilter": [],
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: min(_LETTER * len(column) + _AROUND, _WIDEST) for column in columns},
+        "columnWidths": {name: min(max(100, _LETTER * len(name) + _AROUND), _WIDEST) for name in columns},
         "runsHiddenMode": "FIRST_20_RUNS",
         "viewMaximized": False,
         "runListHidden": False,

@@ -106,11 +106,11 @@ def trainable(
         "dimensions": {
             name: list(values) for name, values in {**(choices or {}), **(resource or {})}.items()
         },
-        "replicates": {"seeds": replicates} if isinstance(replicates, int) else dict(replicates),
+        "replicates": dict(replicates) if isinstance(replicates, Mapping) else {"seeds": replicates},
         "plugins": [str(path) for path in plugins],
     }
     load_plugins(plugins)
-    reported = list(get_system(system).metrics if metrics is None else metrics)
+    reported = [metrics] if isinstance(metrics, str) else list(metrics or get_system(system).metrics)
     # What is reported may have no direction that is better; the user's own Tuner has one.
     objective = [{"metric": name, "direction": "min"} for name in reported]
     plan = plan_space(parse_space({**content, "objective": objective}))

@@ -126,10 +126,14 @@ def test_it_says_what_to_use_its_gain_and_who_loses(
         "excluded": ["jobs of 3 users"],
     }
     monkeypatch.setattr(choosing._Part, "judged", lambda *part: replace(judged(*part), **faked))
-    assert str(chosen(log, tmp_path)) == (
-        "Use rollout instead of fcfs. Delay_index 3 instead of 4, 25 % less; on the last 1,920 jobs, which "
-        "had no part in the choice. Jobs of 3 users."
+    shown = repr(chosen(log, tmp_path))
+    assert shown.startswith(
+        "Use rollout instead of fcfs.\n"
+        "  gain          delay_index 3 instead of 4, 25 % less; on the last 1,920 jobs, which had no part in "
+        "the choice\n"
+        "  loses         jobs of 3 users\n"
     )
+    assert "\n  trust         " in shown
     faked["row"] = {"subject_to": "violated"}
     kept = chosen(log, tmp_path)
     assert kept.answer.advice == (

@@ -28,7 +28,9 @@ def test_the_best_has_objective_verdict_and_provenance(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("results", "export", folder, "--workload", "quickstart, easy") == 0
-    content = yaml.safe_load(capsys.readouterr().out)
+    text = capsys.readouterr().out
+    content = yaml.safe_load(text)
+    assert f"#   {content['answer']['advice']}\n" in text
     assert content["parameters"] == {"trace": "quickstart", "order": "saf", "backfill": "easy"}
     rows = read_sweep(folder).table.to_pylist()
     best = [row for row in rows if row["param.order"] == "saf" and row["param.backfill"] == "easy"]
@@ -43,7 +45,10 @@ def test_the_best_has_objective_verdict_and_provenance(
 def test_the_file_runs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "best.json"
     assert run("results", "export", folder, "--workload", "quickstart, none", "--rank", 2, "--out", path) == 0
-    assert f"gridtune run batch --parameters {path}" in capsys.readouterr().out
+    said, advice = capsys.readouterr().out.splitlines()
+    assert f"gridtune run batch --parameters {path}" in said
+    # The advice about the second place, not only how to run it.
+    assert advice == json.loads(path.read_text())["answer"]["advice"]
     parameters = json.loads(path.read_text())["parameters"]
     assert run("run", "batch", "--parameters", path, "window=3/10", "--seed", 2, "--json") == 0
     report = json.loads(capsys.readouterr().out)

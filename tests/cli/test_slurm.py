@@ -347,6 +347,11 @@ def test_predicted_starts_carry_their_trust_in_a_notebook_too(paths, tmp_path):
     assert "1 are not predicted: JobHeldUser" in shown
     assert "not modelled: 2 jobs have a QOS without a known priority" in shown
     assert found.not_modelled[0] in " ".join(found.lines)
+    # The same where nothing shows HTML.
+    printed = str(found)
+    assert "trust not graded: without --fit" in printed
+    assert "job | user | partition | processors | Slurm plans | likely start | 80 % from | to" in printed
+    assert len(printed.splitlines()) == 2 + len(found.lines) + len(found.pending)
 
 
 @pytest.mark.parametrize("command", ["whatif", "waits", "init", "run"])

@@ -115,6 +115,26 @@ def test_who_does_not_pay_is_not_named() -> None:
     assert lines(answer, "loses") == ["nobody is shown to lose (4 metrics and classes of jobs compared)"]
 
 
+def test_every_answer_carries_its_trust_also_where_nothing_can_be_said() -> None:
+    table = scattered(cells({order: PLANTED[order] for order in ("fcfs", "alike")}))
+    (unsure,) = summary(table).answers
+    assert unsure.advice == "Cannot say whether alike is better than fcfs: the seeds differ too much."
+    (kept,) = summary(cells({order: PLANTED[order] for order in ("fcfs", "bad")})).answers
+    assert kept.advice.startswith("Keep fcfs")
+    for answer in (unsure, kept):
+        assert lines(answer, "trust") == ["not graded: simulated, not compared with recorded values"]
+
+
+def scattered(table: pa.Table) -> pa.Table:
+    """Return cells of which every second seed is far better and the others are worse."""
+    name = "metric.bounded_slowdown_mean"
+    wild = [
+        row[name] * (1 if row["param.order"] == "fcfs" else 0.002 if number % 2 else 1.9)
+        for number, row in enumerate(table.to_pylist())
+    ]
+    return table.set_column(table.column_names.index(name), name, pa.array(wild))
+
+
 def test_constraints_rank_what_keeps_them_first_and_give_what_breaks_them_no_rank() -> None:
     result = summary(subject_to=BOUNDS)
     (ranking,) = result.rankings.values()

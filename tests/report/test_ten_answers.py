@@ -140,8 +140,10 @@ Use fair instead of fcfs over the 2 workloads.
 """,
     "nothing gained": """
 Keep fcfs: little, the best of the others, is not shown to be better.
-  gain   bounded_slowdown_mean 53.18 instead of 54.27; chance can explain the difference
+  gain   with little: bounded_slowdown_mean 53.18 instead of 54.27; chance can explain the
+         difference
   loses  nobody is shown to lose (4 metrics and classes of jobs compared)
+  trust  not graded: simulated, not compared with recorded values
   next   run about 69 seeds like these 12 to settle bounded_slowdown_mean
 """,
     "one log": """
@@ -154,8 +156,9 @@ Use fair instead of fcfs.
 """,
     "too few replicates": """
 Keep fcfs: 4 seeds cannot show a difference.
-  gain   bounded_slowdown_mean 42.98 instead of 53.58; chance can explain the difference
+  gain   with fair: bounded_slowdown_mean 42.98 instead of 53.58; chance can explain the difference
   loses  nobody is shown to lose (4 metrics and classes of jobs compared)
+  trust  not graded: simulated, not compared with recorded values
   next   run at least 6 seeds
 """,
     "a bound broken": """
@@ -202,7 +205,8 @@ By bounded_slowdown_mean, use starving instead of fcfs, if these losses are acce
   next   `gridtune results export` writes this configuration to a file
 
 By wait_max, keep fcfs: no other configuration has a better wait_max.
-  gain  wait_max 30.2 h
+  gain   wait_max 30.2 h
+  trust  not graded: simulated, not compared with recorded values
 """,
     "a change of Slurm": """
 Make this change, if these losses are acceptable: jobs wait less.

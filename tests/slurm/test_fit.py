@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import Effective
+from gridtune.study.advice import whatif
 from gridtune.study.fitting import Fit, fit
 from gridtune.workload import Workload, write_workload
 
@@ -155,6 +157,59 @@ def test_settings_that_fit_the_searched_jobs_alone_are_dropped(
     assert result.settings == {"nodes_in_service": 1.0, "release_delay": 0}
     assert any(reason.startswith("fitted settings were dropped: on ") for reason in result.reasons)
     assert "fitted settings were dropped" in str(result.answer.trust)
+
+
+def test_a_class_that_is_far_off_is_named_at_full_trust_too(
+    tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every job's wait is near but those of one user, who has a tenth of the jobs."""
+    rng = np.random.default_rng(3)
+    count, ann = 400, np.arange(400) % 10 == 0
+    submit, run = np.cumsum(rng.integers(1, 90, count)), rng.integers(100, 900, count)
+    requests = [
+        Request(k, int(submit[k]), int(run[k]), 1800, partitions=("all",), tasks=4) for k in range(count)
+    ]
+    waits = replay(cluster, requests, Phases(7, 7, 7, 7)).start - submit
+    assert waits.mean() > 600
+
+    def fitted(wait: Any) -> Fit:
+        recorded = Workload(
+            {
+                "submit_time": submit,
+                "wait_time": wait.astype(np.int64),
+                "run_time": run,
+                "requested_time": np.full(count, 1800),
+                "requested_processors": np.full(count, 4),
+                "user": np.where(ann, 1, 2),
+            },
+            names={"user": {1: "ann", 2: "bob"}},
+        )
+        monkeypatch.setattr(
+            "gridtune.study.fitting._search", lambda *_: (Effective().settings, 1, (1.0, 1.0))
+        )
+        whatif_log.append(recorded)
+        return fit(recorded, slurm=tmp_path, slurm_version="22.05", draws=2, out=tmp_path / "fit")
+
+    whatif_log: list[Workload] = []
+    near, found = fitted(waits).answer, fitted(np.where(ann, waits / 1.6, waits))
+    off = found.answer
+    assert near.trust
+    assert off.trust
+    assert near.trust.level == off.trust.level == "yes"
+    assert "ann" not in near.trust.reason
+    assert "but not for all jobs" not in near.advice
+    assert re.search(r"; but 16 jobs of user ann waited .* do not rely on effects on", off.trust.reason)
+    assert "is trusted, but not for all jobs: " in off.advice
+    # The answers to a change have it, too.
+    change = "bf_interval=120"
+    changed = whatif(whatif_log[1], slurm=tmp_path, slurm_version="22.05", change=change, draws=2)
+    answer = changed.answer
+    assert answer.trust
+    # Printed, both are their answers.
+    assert str(found).startswith(f"{off.advice}\n  trust         yes: simulated waits match")
+    assert str(found).endswith("% of the processors")
+    assert str(changed).startswith(f"{answer.advice}\n  gain          mean wait ")
+    assert "but 40 jobs of user ann waited" in answer.trust.reason
 
 
 @pytest.mark.slow

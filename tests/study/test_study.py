@@ -41,6 +41,10 @@ def test_it_is_short_in_a_shell_and_a_table_in_a_notebook(study: gt.Study) -> No
     html = study._repr_html_()
     assert html.count("<tr") == 1 + 6 + 0  # over both workloads: a head and six configurations
     assert "bounded_slowdown_mean" in html
+    # The answer with its trust stands above the ranking.
+    assert html.startswith(f'<p class="answer">{study.summary.answers[0].advice}')
+    assert "trust: not graded: simulated" in html.partition("<h4>")[0]
+    assert repr(study.summary.answers[0]).startswith(study.summary.answers[0].advice)
 
 
 def test_tables_are_data_frames(study: gt.Study) -> None:
@@ -100,6 +104,8 @@ def test_two_configurations_are_compared(study: gt.Study) -> None:
     assert set(frame["n"]) == {10}
     assert (frame["second_mean"] - frame["first_mean"]).tolist() == pytest.approx(frame["diff"].tolist())
     assert "order=saf compared with order=fcfs: wait_mean" in comparison._repr_html_()
+    assert str(comparison).startswith("order=saf compared with order=fcfs: wait_mean\n")
+    assert "verdict" in str(comparison)
 
 
 @pytest.mark.parametrize("kind", ["ranking", "overall", "front"])

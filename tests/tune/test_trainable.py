@@ -90,7 +90,9 @@ def test_a_trial_is_reset_for_another() -> None:
     [
         ({"fixed": {"y": 1}}, "no parameter 'y'"),
         ({"metrics": ["lost"]}, "no metric 'lost'"),
+        ({"metrics": "lost"}, "no metric 'lost'"),
         ({"replicates": 0}, "greater than 0"),
+        ({"replicates": "ten"}, "replicates.seeds"),
         ({"replicates": {"seed": 3}}, "seed"),
         ({"resource": {"x": [3, 1]}}, "ascend"),
         ({"resource": {"x": [1], "depth": [1]}}, "one parameter"),

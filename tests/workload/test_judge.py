@@ -187,7 +187,7 @@ def test_a_log_without_sizes_is_refused_and_columns_that_may_be_sizes_are_named(
     path = table(tmp_path, "submit,duration,width_of_job,memo", [(0, 100, 4, 1), (5, 100, 2, 1)])
     with pytest.raises(WorkloadError, match="width_of_job may") as refused:
         read_workload(path)
-    assert "--processors-per-job 1" in refused.value.hint
+    assert "LOG?processors_per_job=1" in refused.value.hint
     log = read_workload(path, processors_per_job=2)
     np.testing.assert_array_equal(log.processors, [2, 2])
     assert "2 jobs of 2 processors each, as no column has sizes" in log.header["Import"]
@@ -202,7 +202,7 @@ def test_two_clusters_in_one_dump_are_refused_unless_one_is_chosen(tmp_path):
     path.write_text(text)
     with pytest.raises(WorkloadError, match="the jobs of 2 clusters") as refused:
         read_workload(path)
-    assert "--cluster NAME" in refused.value.hint
+    assert "LOG?cluster=NAME (gridtune traces: --cluster)" in refused.value.hint
     log = read_workload(path, cluster="a")
     assert log.job_id.tolist() == [1, 3]
     assert "1 records of other clusters left out" in log.header["Import"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from gridtune.core.sources import software_versions
-from gridtune.report.answer import Answer
+from gridtune.report.answer import GAINS, Answer
 from gridtune.report.labels import configuration_label, count_text
 from gridtune.report.page.content import page_content, page_json
 from gridtune.report.schedules import ReportMaterial
@@ -194,7 +194,7 @@ def _answer(answer: Answer) -> str:
         return f'<dl class="lines">{items}</dl>' if items else ""
 
     text = escaped(answer.advice)
-    if best := html.escape(answer.best):
+    if (best := html.escape(answer.best)) and answer.verdict in GAINS:
         text = text.replace(best, f"<strong>{best}</strong>", 1)
     kind = answer.verdict.value.replace(" ", "-") or "none"
     details = rows(answer.all_details)

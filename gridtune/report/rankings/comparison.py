@@ -119,6 +119,10 @@ class Comparison:
         """Return the comparisons as a data frame, a row each."""
         return self.table().to_pandas()
 
+    def __repr__(self) -> str:
+        title = f"{self.second} compared with {self.first}: {self.objective.metric}"
+        return "\n".join([title, self.to_pandas().T.to_string(header=False), *self.notes])
+
     def _repr_html_(self) -> str:
         title = escape(f"{self.second} compared with {self.first}: {self.objective.metric}")
         rows = self.to_pandas().to_html(index=False, float_format="%.4g", na_rep="–")

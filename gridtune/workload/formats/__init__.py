@@ -9,11 +9,4 @@ from __future__ import annotations
 from gridtune.workload.formats.compression import DEFAULT_MAX_BYTES
 from gridtune.workload.formats.log import FORMATS, Format, find_format, format_names, register_format
 
-__all__ = [
-    "DEFAULT_MAX_BYTES",
-    "FORMATS",
-    "Format",
-    "find_format",
-    "format_names",
-    "register_format",
-]
+__all__ = ["DEFAULT_MAX_BYTES", "FORMATS", "Format", "find_format", "format_names", "register_format"]

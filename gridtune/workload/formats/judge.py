@@ -93,7 +93,7 @@ class Instants:
             old = (moments != UNKNOWN) & (moments < YEAR_2000) & (self.submit >= YEAR_2000)
             if old.any():
                 message = f"{int(old.sum())} jobs {name} before 2000, but are submitted later"
-                hint = f"take another column (--columns {name}=NAME), or take these rows out"
+                hint = f"take another column (LOG?columns={name}=NAME), or take these rows out"
                 raise fault(int(np.argmax(old)), name, message, hint)
 
     def settle_clocks(self, elapsed: IntArray, zone: tzinfo) -> None:

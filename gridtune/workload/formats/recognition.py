@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from gridtune.errors import GridtuneError
+from gridtune.errors import GridtuneError, printable
 from gridtune.workload.formats.log import FORMATS, OWN, find_format, format_names
 from gridtune.workload.formats.records import SACCT_COMMAND, SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
@@ -40,12 +40,15 @@ class Recognition(NamedTuple):
         What in the content, or in the name, says so.
     hint
         The remedy, for a kind of file that is not read as a log; "" for a format.
+    skipped
+        Lines above the header that are no records, such as a greeting of the machine.
     """
 
     name: str
     confidence: float
     why: str
     hint: str = ""
+    skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,16 +128,27 @@ class _Head:
         if kind.has or len(known) > 1:
             why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"
             return Recognition("csv", 0.9 if kind.has else 0.7, f"its first line {why}")
+        if above := self._above_header():
+            return Recognition("sacct", 0.9, f"its line {above + 1} has the names of sacct", skipped=above)
         times = len(_MOMENT.findall(self.first))
         if re.match(r"\d", row[0]) and ("|" in self.first or any(map(_MOMENT.fullmatch, row)) or times > 1):
             return Recognition(
                 HEADLESS,
                 0.85,
                 "its first line has values and no names",
-                "write it again with its header (sacct without --noheader), or say which column is which: "
-                "--columns job=1,submit=7,… (with --format csv)",
+                "write it again with its header (sacct without --noheader), or say in the log's name which "
+                "column is which: LOG?columns=job=1,submit=7,… (gridtune traces: --columns)",
             )
         return None
+
+    def _above_header(self) -> int:
+        """Return the number of lines above the first header of sacct; 0 if one may be a record."""
+        lines = self.text.split("\n")
+        likely = (n for n, line in enumerate(lines) if "jobid" in line.lower())
+        above = next((n for n in likely if kind_of(names_in(lines[n])).steps), 0)
+        mark = delimiter_of(lines[above])
+        most = max((line.count(mark) for line in lines[:above]), default=0)
+        return above if 2 * most < lines[above].count(mark) else 0
 
     def found(self) -> Iterator[Recognition]:
         for kind in _kinds():
@@ -158,9 +172,9 @@ class _Kind(NamedTuple):
     def recognise(self, head: _Head) -> Recognition | None:
         """Return this kind if the file begins like it."""
         if self.begins is not None:
-            return (
-                Recognition(self.name, 0.95, self.why, self.hint) if self.begins.match(head.start) else None
-            )
+            match = self.begins.match(head.start)
+            said = printable(decoded((match.groupdict().get("said") if match else None) or b"")).strip()
+            return match and Recognition(self.name, 0.95, self.why.replace("{said}", said), self.hint)
         there = (keys for keys in self.keys if head.json and all(f'"{key}"' in head.json for key in keys))
         keys = next(there, None)
         why = f"it is JSON with the keys {', '.join(keys or ())}"

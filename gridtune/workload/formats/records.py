@@ -224,14 +224,17 @@ class Records:
         return replace(kept, notes=notes)
 
     def _check_steps(self) -> None:
-        """Refuse rows without ids of which some, not all, lack what steps of sacct lack."""
+        """Refuse rows of sacct without ids of which some, not all, lack what steps lack."""
         quantities = quantities_of([*self.columns])
+        if not {name.lower() for name in quantities.values()} <= table_kinds()["sacct"].several | _SACCT_MORE:
+            return
         found = [quantities[name] for name in ("user", "partition", "qos", "limit") if name in quantities]
         empty = [self.columns[name].matching(r"^\s*$") for name in found]
         steps = int(np.all(empty, axis=0).sum()) if len(empty) > 1 else 0
         if 0 < steps < len(self):
             message = f"{steps:,} rows look like steps of jobs: they have no {', no '.join(found)}"
-            hint = "add the column JobID, which tells steps from jobs, or write jobs alone (sacct -X)"
+            hint = "add the column JobID, which tells steps from jobs, or write jobs alone (sacct -X); "
+            hint += "if each row is a job, number the rows in a column JobID"
             raise WorkloadError(message, path=self.path, hint=hint)
 
     def once(self, chosen: Mapping[str, str]) -> Records:
@@ -333,7 +336,7 @@ class Records:
         if missing is None:
             return
         there = ", ".join([*self.columns, *self.unread][:20])
-        hint = f"name it: --columns {missing[1]}=NAME, or in the log's name: LOG?columns={missing[1]}=NAME"
+        hint = f"name it: LOG?columns={missing[1]}=NAME (gridtune traces: --columns {missing[1]}=NAME)"
         if self.kind.steps:
             hint = f"write the dump again: {SACCT_COMMAND}"
         line = 1 if self.lines is not None else None
@@ -349,7 +352,7 @@ class Records:
             return self
         texts = self.columns[name]
         names = sorted({text.strip() for text in texts.values.to_pylist()} - {""})
-        hint = f"choose one: cluster=NAME (--cluster NAME), of {', '.join(names[:10])}"
+        hint = f"choose one: LOG?cluster=NAME (gridtune traces: --cluster), of {', '.join(names[:10])}"
         if cluster is None and len(names) > 1:
             message = f"has the jobs of {len(names)} clusters"
             raise WorkloadError(message, path=self.path, field=name, hint=hint)
@@ -416,11 +419,16 @@ def kind_of(columns: Sequence[str]) -> TableKind:
 #: The columns of sacct's ids, in small letters, and the least number of its others that tells a dump of it.
 SACCT_IDS = frozenset({"jobid", "jobidraw"})
 _SACCT_LEAST = 3
+#: Others of its columns that hold a quantity, in small letters.
+_SACCT_MORE = frozenset({"constraints", "gid", "group", "submitline", "uid"})
 
 
 def check_names(names: Sequence[str], path: Path, line: int | None) -> None:
     """Refuse a table of which two columns have the same name."""
     twice = next((name for name in names if names.count(name) > 1), None)
+    if twice == "":
+        hint = "values are separated by one character, such as | (sacct --parsable2)"
+        raise WorkloadError(f"{names.count('')} columns have no name", path=path, line=line, hint=hint)
     if twice is not None:
         raise WorkloadError("the header names it twice", path=path, line=line, field=twice)
 

@@ -28,11 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.errors import GridtuneWarning, WorkloadError
+from gridtune.errors import GridtuneWarning, WorkloadError, printable
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.formats.accounting import LOOKED_AT
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format
+from gridtune.workload.formats.recognition import recognise
 from gridtune.workload.formats.records import STEPS, Records, Texts, check_names, quantities_of, table_kinds
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 from gridtune.workload.formats.tables import delimiter_of
@@ -295,11 +296,13 @@ def _read(stream: LogStream) -> Records:
     """
     if decoded(stream.peek()).lstrip("\ufeff \r\n\t").startswith("{"):
         return _records_of_json(decoded(stream.read()), stream.path)
-    header = decoded(stream.peek()).lstrip("\ufeff\r\n").split("\n", 1)[0]
-    lines = _Lines(_utf8(stream.read()), delimiter_of(header))
-    start = next((i for i in range(len(lines)) if lines[i].strip()), None)
+    found = recognise(stream.peek())
+    above = decoded(stream.peek()).lstrip("\ufeff").split("\n")
+    start = next((n for n in range(found.skipped if found else 0, len(above)) if above[n].strip()), None)
+    said = [line for line in above[:start] if line.strip()]
     if start is None:
         raise WorkloadError("is empty", path=stream.path)
+    lines = _Lines(_utf8(stream.read()), delimiter_of(above[start]))
     reader = _DumpReader(lines, start, stream.path)
     looked_at = {*quantities_of(reader.names).values(), *(n for n in reader.names if n.lower() in LOOKED_AT)}
     wanted = [name for name in reader.names if name in looked_at]
@@ -320,7 +323,8 @@ def _read(stream: LogStream) -> Records:
         others = f"; {len(damaged) - 1} more like it" if len(damaged) > 1 else ""
         message = f"left out: {damaged[0].path}:{damaged[0].line} {damaged[0].message}{others}"
         warnings.warn(message, GridtuneWarning, stacklevel=2)
-    notes = {STEPS: steps, "damaged records left out": len(damaged)}
+    skipped = f"lines above the header left out, such as {printable(said[0].strip()[:80])!r}" if said else ""
+    notes = {STEPS: steps, "damaged records left out": len(damaged), skipped: len(said)}
     unread = tuple(name for name in names if name not in looked_at)
     return Records(stream.path, texts, (begins + 1).tolist(), notes, table_kinds()["sacct"], unread)
 

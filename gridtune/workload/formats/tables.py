@@ -50,8 +50,12 @@ def _is_own(start: str) -> bool:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what separates the names of a header, which may be quoted, or the values of a first row."""
+    """Return the mark between the names of a header, which may be quoted, or the values of a first row."""
     plain = re.sub(r'"[^"]*"', "", header)
+    # sacct takes any mark: `--delimiter='^'`.
+    mark = re.search(r"[\x01-\x08!-/:-@[-^`{-~]", plain)
+    if mark and kind_of(plain.split(mark[0])).steps:
+        return mark[0]
     # Values between bars hold lists between commas, such as sacct's of nodes.
     return "|" if plain.count("|") > 2 else max(_DELIMITERS, key=plain.count)
 
@@ -85,7 +89,8 @@ def _records(stream: LogStream, table: TableOptions) -> Records:
             begins, line = line + 1, rows.line_num
             if row and len(row) != len(names):
                 message = f"expected {len(names)} values, but found {len(row)}"
-                raise WorkloadError(message, path=path, line=begins)
+                hint = f"line 1, {', '.join(names)[:60]!r}, must name the columns, without lines above it"
+                raise WorkloadError(message, path=path, line=begins, hint=hint)
             if row:
                 kept.append(row)
                 lines.append(begins)
@@ -159,13 +164,7 @@ def _write_csv(workload: Workload, file: BinaryIO) -> None:
         file.write(rows)
 
 
-CSV = Format(
-    "csv",
-    ".csv",
-    _read_csv,
-    _write_csv,
-    "the columns alone; other tables are read by their names",
-)
+CSV = Format("csv", ".csv", _read_csv, _write_csv, "the columns alone; other tables are read by their names")
 
 
 _METADATA = b"gridtune"

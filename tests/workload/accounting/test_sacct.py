@@ -80,6 +80,75 @@ def test_steps_without_ids_are_not_taken_for_jobs(tmp_path, mark):
     assert len(read(tmp_path, *dump[:2], names=names)) == 2
 
 
+def test_rows_of_other_tables_without_user_and_partition_are_jobs(tmp_path):
+    rows = ["submit,start,end,cpus,user,partition", "0,10,70,4,ann,p", "5,20,90,8,,", "9,30,95,2,bob,p"]
+    path = tmp_path / "jobs.csv"
+    path.write_text("\n".join(rows) + "\n")
+    log = read_workload(path)
+    np.testing.assert_array_equal(log.run_time, [60, 70, 65])
+    # With the names of sacct alone, the rows may be steps.
+    path.write_text(path.read_text().replace("cpus", "AllocCPUS"))
+    with pytest.raises(WorkloadError, match="1 rows look like steps"):
+        read_workload(path)
+
+
+@pytest.mark.parametrize("mark", "^~!#%&*+/<>?@\\`'$\x01")
+def test_any_mark_between_values(tmp_path, mark):
+    dump = [job(1), job("1.batch", User="", Partition=""), job(2)]
+    log = read(tmp_path, *[line.replace("|", mark) for line in dump], names=NAMES.replace("|", mark))
+    assert log.checksum == read(tmp_path, *dump).checksum
+    assert log.header["Import"] == ("1 steps of jobs left out",)
+
+
+def test_marks_of_several_characters_and_blanks_are_refused_with_the_remedy(tmp_path):
+    for mark, message in (
+        ("||", "19 columns have no name"),
+        (" ", "sacct between blanks"),
+        (":", "no record"),
+    ):
+        with pytest.raises(WorkloadError, match=message) as refused:
+            read(tmp_path, job(1).replace("|", mark), names=NAMES.replace("|", mark))
+        assert "--parsable2" in refused.value.hint
+
+
+@pytest.mark.parametrize("form", [None, "sacct"])
+@pytest.mark.parametrize("mark", ["|", "^"])
+def test_lines_above_the_header_are_left_out_and_named(tmp_path, form, mark):
+    above = "\n***** Welcome *****\nUse | with care, users\nsacct: error: a plugin is missing\n"
+    dump = [line.replace("|", mark) for line in (job(1), job(2))]
+    names = NAMES.replace("|", mark)
+    log = read(tmp_path, *dump, names=above + names, format=form)
+    assert log.checksum == read(tmp_path, *dump, names=names).checksum
+    assert log.header["Import"] == ("3 lines above the header left out, such as '***** Welcome *****'",)
+    # Lines keep their numbers.
+    with pytest.raises(WorkloadError, match="Start") as refused:
+        read(tmp_path, dump[0].replace("T08:01:00", "T08:99:00"), names=above + names, format=form)
+    assert refused.value.line == 6
+
+
+def test_records_above_the_header_are_not_left_out(tmp_path):
+    with pytest.raises(WorkloadError, match="a table without a header"):
+        read(tmp_path, job(2), names=job(1) + "\n" + NAMES)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sacct: error: Problem talking to the database: Connection refused",
+        'sacct: fatal: Bad field requested: "Foo"',
+        "Slurm accounting storage is disabled",
+        "-bash: sacct: command not found",
+    ],
+)
+def test_a_message_of_sacct_is_named(tmp_path, said):
+    for text in (said, f"Welcome\n{said}\n"):
+        path = tmp_path / "dump.txt"
+        path.write_text(text)
+        with pytest.raises(WorkloadError, match="is a message of sacct, without jobs") as refused:
+            read_workload(path)
+        assert said in refused.value.message
+
+
 def test_steps_are_left_out_and_counted(tmp_path):
     log = read(tmp_path, job(1), job("1.batch", JobIDRaw="1.batch"), job("1.0", JobIDRaw="1.0"))
     assert len(log) == 1

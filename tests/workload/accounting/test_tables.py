@@ -19,6 +19,13 @@ def written(tmp_path, name, text):
     return path
 
 
+def test_a_line_above_the_names_of_columns_is_named(tmp_path):
+    path = written(tmp_path, "jobs.csv", "Our jobs\nsubmit,start,end,cpus\n1,2,3,4\n")
+    with pytest.raises(WorkloadError, match=r":2: expected 1 values, but found 4") as refused:
+        read_workload(path)
+    assert refused.value.hint == "line 1, 'Our jobs', must name the columns, without lines above it"
+
+
 def test_columns_of_ones_own(tmp_path):
     table = "Submitted;Cores;Wall;Owner\n2024-05-01 10:00:00;4;00:10:00;ann\n"
     table += "2024-05-01 10:05:00;8;2-01:00:00;bob\n"
