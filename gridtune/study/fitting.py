@@ -179,7 +179,7 @@ class Fit:
         remedies = [reason for reason in self.reasons if "`" in reason]
         doubts = [reason for reason in self.reasons if reason not in remedies]
         advice = _TRUST[self.trust]
-        if "; but " in trust.reason:
+        if "; farthest off: " in trust.reason:
             advice = advice.replace("is trusted:", "is trusted, but not for all jobs:")
         use = f"`gridtune slurm whatif LOG --slurm FOLDER --fit {self.file} --change SETTING`"
         return Answer(
