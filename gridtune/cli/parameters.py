@@ -446,11 +446,7 @@ class Answered(NamedTuple):
 
 
 def _run_tracked(
-    function: Callable[..., Answered],
-    *,
-    track: bool = False,
-    tracking_uri: str | None = None,
-    **options: Any,
+    function: Callable[..., Answered], *, track: bool = False, tracking_uri: str | None = None, **options: Any
 ) -> None:
     """Run a command, and track its answer if that is asked for."""
     store = None

@@ -234,9 +234,7 @@ class LoggedJobs:
         """
         rows = np.arange(len(self.requests)) if judged is None else judged
         trust = Agreement.of(self.recorded[rows], waits[:, rows]).trust
-        off, head, end = {}, "but", ": do not rely on effects on these jobs"
-        if trust.level == "no":
-            head, end = "farthest off:", ""
+        off = {}
         for one in self.classes()[1:]:
             members = np.intersect1d(rows, one.members)
             part = Agreement.of(self.recorded[members], waits[:, members])
@@ -245,8 +243,8 @@ class LoggedJobs:
             # A class of most jobs is off where all are.
             if _FEW <= part.jobs <= len(rows) / 2 and seconds > most:
                 off[part.jobs * seconds] = (
-                    f"; {head} {part.jobs:,} jobs of {one.name} waited {part.recorded_mean:,.0f} s on "
-                    f"average, simulated {part.simulated_mean:,.0f} s{end}"
+                    f"; farthest off: {part.jobs:,} jobs of {one.name} waited {part.recorded_mean:,.0f} s on "
+                    f"average, simulated {part.simulated_mean:,.0f} s: do not rely on effects on them"
                 )
         return replace(trust, reason=trust.reason + (off[max(off)] if off else ""))
 

@@ -83,6 +83,9 @@ class Choice:
         """The policy to use, its gain on the jobs that had no part in the choice, and who loses."""
         first, rest = (f"{jobs:,} jobs" for jobs in self.jobs)
         origin = f"the best of {self.tried} policies on the first {first}"
+        if self.tried == 1:
+            alone = f"Keep the baseline: no other policy was tried, as an order counts as {len(_GUARDS)}."
+            return replace(self.chosen, size=f"{self.chosen.size}: on the first {first}", advice=alone)
         if self.judged is None:
             return replace(self.chosen, size=f"{self.chosen.size}: {origin}")
         if self.judged.is_confirmed:
@@ -174,10 +177,8 @@ class _Part:
         rules = [order for order in orders if informed and not order.startswith(ROLLOUT)]
         tried: dict[str, list[str]] = {"easy": [], "conservative": []}
         number, left_out = 0, []
-        for order, backfill in [
-            *((one, "easy") for one in orders),
-            *((one, "conservative") for one in rules),
-        ]:
+        pairs = [*((one, "easy") for one in orders), *((one, "conservative") for one in rules)]
+        for order, backfill in pairs:
             number += 1 if order == base["order"] else len(_GUARDS)
             if number == 1 or policies is None or number <= policies:
                 tried[backfill].append(order)
@@ -242,7 +243,8 @@ def choose(
     log
         The jobs: a log, a file or a name that `gridtune traces list` shows.
     policies
-        Try at most so many, the most promising first; by default all, about 50.
+        Try at most so many, the most promising first; by default all, about 50. The baseline is one, and
+        each other order three: without a guard and with two.
     share
         Share of the jobs, the first ones, to choose on; above 0 and below 1.
     processors

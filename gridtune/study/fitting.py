@@ -178,16 +178,14 @@ class Fit:
         trust = self.jobs.trust(self.fitted, self.judged)
         remedies = [reason for reason in self.reasons if "`" in reason]
         doubts = [reason for reason in self.reasons if reason not in remedies]
-        advice = _TRUST[self.trust]
-        if "; but " in trust.reason:
-            advice = advice.replace("is trusted:", "is trusted, but not for all jobs:")
+        trusted = f"is trusted{', but not for all jobs' if '; farthest off: ' in trust.reason else ''}:"
         use = f"`gridtune slurm whatif LOG --slurm FOLDER --fit {self.file} --change SETTING`"
         return Answer(
             _OBJECTIVE,
             self.name,
             "",
             Verdict.NONE,
-            advice,
+            _TRUST[self.trust].replace("is trusted:", trusted),
             trust=replace(trust, reason="; ".join([trust.reason, *doubts])),
             not_modelled=self.not_modelled,
             next_steps=[*remedies, *([] if self.trust == "no" else [use])],

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
     from gridtune.tracking.tracked import TrackedRun
 
-#: Workloads whose best the short text names; rows that a notebook shows.
+#: Workloads whose best the short text names; rows that a notebook shows, and columns but for parameters.
 _SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
+_SHOWN = "workload rank n mean ci_low ci_high relative relative_low relative_high verdict subject_to"
 #: Kinds of figures that `Study.plot` draws.
 _FIGURES = ("ranking", "overall", "front")
 #: Columns of a ranking that `as_dict` gives of the best configuration.
@@ -98,7 +99,12 @@ class Study:
             return f"<p>{escape(repr(self))}</p>"
         objective = next(iter(self.summary.rankings))
         frame = self.ranking(overall=objective in self.summary.overall)
-        shown = frame.head(_SHOWN_ROWS).to_html(index=False, float_format="%.4g", na_rep="–")
+        names = {*_SHOWN.split(), *(f"param.{name}" for name in self.facts.dimensions)}
+        shown = (
+            frame[[name for name in frame if name in names]]
+            .head(_SHOWN_ROWS)
+            .to_html(index=False, float_format="%.4g", na_rep="–")
+        )
         more = f"<p>and {len(frame) - _SHOWN_ROWS:,} more</p>" if len(frame) > _SHOWN_ROWS else ""
         own = [answer.paragraphs() for answer in self.summary.answers if answer.objective == objective]
         answers = "".join(own[:_SHOWN_WORKLOADS])

@@ -105,6 +105,10 @@ def test_an_unconfirmed_choice_exports_the_baseline_alone(
 def test_what_was_left_out_is_named_and_tried_later(log: gt.Workload, tmp_path: Path) -> None:
     hasty = chosen(log, tmp_path, policies=1)
     assert (hasty.tried, hasty.parameters) == (1, {"order": "fcfs", "backfill": "easy"})
+    assert hasty.answer.advice == "Keep the baseline: no other policy was tried, as an order counts as 3."
+    assert repr(hasty).endswith(
+        "\n  not tried: rollout, saf, fcfs with conservative backfilling, saf with conservative backfilling"
+    )
     conservative = [f"{order} with conservative backfilling" for order in ("fcfs", "saf")]
     assert hasty.left_out == ["rollout", "saf", *conservative]
     some = chosen(log, tmp_path, policies=8)

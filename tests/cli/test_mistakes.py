@@ -115,7 +115,7 @@ MISTAKES = [
     (
         "simulate table.csv",
         "table.csv: no column says how many processors jobs have; width may",
-        "name it: LOG?columns=processors=NAME; or …",
+        "name it: LOG?columns=processors=NAME (…",
     ),
     ("simulate ten.csv", "ten.csv:2, field run_time: 'ten' is …", None),
     # Names

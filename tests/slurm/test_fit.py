@@ -198,7 +198,9 @@ def test_a_class_that_is_far_off_is_named_at_full_trust_too(
     assert near.trust.level == off.trust.level == "yes"
     assert "ann" not in near.trust.reason
     assert "but not for all jobs" not in near.advice
-    assert re.search(r"; but 16 jobs of user ann waited .* do not rely on effects on", off.trust.reason)
+    assert re.search(
+        r"; farthest off: 16 jobs of user ann waited .* do not rely on effects on them", off.trust.reason
+    )
     assert "is trusted, but not for all jobs: " in off.advice
     # The answers to a change have it, too.
     change = "bf_interval=120"
@@ -209,7 +211,7 @@ def test_a_class_that_is_far_off_is_named_at_full_trust_too(
     assert str(found).startswith(f"{off.advice}\n  trust         yes: simulated waits match")
     assert str(found).endswith("% of the processors")
     assert str(changed).startswith(f"{answer.advice}\n  gain          mean wait ")
-    assert "but 40 jobs of user ann waited" in answer.trust.reason
+    assert "farthest off: 40 jobs of user ann waited" in answer.trust.reason
 
 
 @pytest.mark.slow

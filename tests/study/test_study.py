@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,11 @@ def test_it_is_short_in_a_shell_and_a_table_in_a_notebook(study: gt.Study) -> No
     html = study._repr_html_()
     assert html.count("<tr") == 1 + 6 + 0  # over both workloads: a head and six configurations
     assert "bounded_slowdown_mean" in html
+    # A screen wide: no ids and paths before the verdict.
+    heads = re.findall(r"<th>([^<]+)</th>", html)
+    assert heads[:3] == ["rank", "param.order", "param.backfill"]
+    assert heads[-1] == "verdict"
+    assert len(heads) <= 12
     # The answer with its trust stands above the ranking.
     assert html.startswith(f'<p class="answer">{study.summary.answers[0].advice}')
     assert "trust: not graded: simulated" in html.partition("<h4>")[0]

@@ -98,6 +98,13 @@ def test_where_workers_die_of_something_else_a_cell_is_given_more_tries(cells: l
     assert runs[unlucky] == 6
 
 
+def test_a_death_whose_suspects_are_all_done_is_no_cells_fault(cells: list[Cell]) -> None:
+    some = cells[:12]
+    runs, lost = play(BlockQueue(some, workers=1), {some[1].cell_id: 1, some[5].cell_id: 3})
+    assert lost == []
+    assert runs[some[5].cell_id] == 4
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_all_cells_get_results_whatever_dies(cells: list[Cell], seed: int) -> None:
     chance = random.Random(seed)

@@ -29,7 +29,8 @@ _FIRST_BLOCK = 4
 _SUSPECTS_TOGETHER = 16
 #: Deaths of workers that were certainly running a cell after which it is given up.
 _DEATHS_TO_GIVE_UP = 2
-#: The same once a cell with such a death was done after all: workers die here of something else too.
+#: The same once all cells that a dead worker may have been running were done after all: workers die here of
+#: something else too.
 _DEATHS_TO_GIVE_UP_AMONG_OTHERS = 5
 
 
@@ -71,6 +72,8 @@ class BlockQueue:
         #: Blocks that workers have, with the cells that have no result, by number.
         self._out: dict[int, Block] = {}
         self._deaths: Counter[str] = Counter()
+        #: For each death the cells that the worker may have been running and that have no result yet.
+        self._doubtful: list[set[str]] = []
         self._deaths_to_give_up = _DEATHS_TO_GIVE_UP
         #: How many take blocks at once; known for sure when Ray is there.
         self.workers = max(1, workers)
@@ -132,7 +135,9 @@ class BlockQueue:
         if results:
             self.deaths_in_a_row = 0
         reported = {result.cell_id for result in results}
-        if not reported.isdisjoint(self._deaths):
+        for doubtful in self._doubtful:
+            doubtful.difference_update(reported)
+        if not all(self._doubtful):
             self._deaths_to_give_up = _DEATHS_TO_GIVE_UP_AMONG_OTHERS
         block = self._out.pop(number, None)
         rest = () if block is None else tuple(cell for cell in block.cells if cell.cell_id not in reported)
@@ -166,6 +171,7 @@ class BlockQueue:
         if block is None:
             return []
         cells = block.cells
+        self._doubtful.append({cell.cell_id for cell in (cells[:1] if block.careful else cells)})
         if not block.careful:
             # Any of them may have been running; they run again where the one that ends a worker is seen.
             for first in range(0, len(cells), _SUSPECTS_TOGETHER):

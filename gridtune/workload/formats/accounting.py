@@ -323,9 +323,8 @@ class _AccountedJobs:
         shown = f"{', '.join(alike)} may" if alike else f"there are {', '.join([*self.records.columns][:20])}"
         message = f"{self.records.kind.opening}no column says how many processors jobs have; {shown}"
         hint = (
-            "name it: LOG?columns=processors=NAME; or count jobs of one processor: LOG?processors_per_job=1"
+            "name it: LOG?columns=processors=NAME (gridtune traces: --columns); or LOG?processors_per_job=1"
         )
-        hint += " (gridtune traces: --columns, --processors-per-job)"
         raise WorkloadError(message, path=self.records.path, hint=hint)
 
     def _unread_sizes(self) -> list[str]:

@@ -233,8 +233,7 @@ class Records:
         steps = int(np.all(empty, axis=0).sum()) if len(empty) > 1 else 0
         if 0 < steps < len(self):
             message = f"{steps:,} rows look like steps of jobs: they have no {', no '.join(found)}"
-            hint = "add the column JobID, which tells steps from jobs, or write jobs alone (sacct -X); "
-            hint += "if each row is a job, number the rows in a column JobID"
+            hint = "add the column JobID (any numbers if all rows are jobs), or write jobs alone (sacct -X)"
             raise WorkloadError(message, path=self.path, hint=hint)
 
     def once(self, chosen: Mapping[str, str]) -> Records:
