@@ -340,8 +340,7 @@ def client_connection() -> Iterator[None]:
         if not over_client or client.ray.is_connected():
             raise
         raise SweepError(
-            f"the connection to the cluster is gone: {fault}",
-            hint=f"{_GOES_ON} when the cluster answers",
+            f"the connection to the cluster is gone: {fault}", hint=f"{_GOES_ON} when the cluster answers"
         ) from None
 
 
