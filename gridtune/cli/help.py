@@ -238,6 +238,7 @@ def _metric_facts(system: System) -> dict[str, dict[str, str]]:
 def _orders(_: str | None) -> _List:
     from gridtune.batch.policies import get_queue_order, queue_order_names
     from gridtune.batch.policies.rollout import Rollout
+    from gridtune.report.labels import value_text
 
     orders: list[Any] = [*map(get_queue_order, queue_order_names()), Rollout()]
     rows: list[dict[str, Any]] = [
@@ -251,11 +252,7 @@ def _orders(_: str | None) -> _List:
     ]
     cells = []
     for row in rows:
-        values = {
-            name: f"{value:g}" if isinstance(value, float) else value
-            for name, value in row["parameters"].items()
-        }
-        texts = ", ".join(f"{name}={value}" for name, value in values.items())
+        texts = ", ".join(f"{name}={value_text(value)}" for name, value in row["parameters"].items())
         cells.append((row["name"], texts, row["description"]))
     title = "Queue orders: order=NAME or order=NAME(PARAMETER=VALUE)"
     return rows, [new_table(title, "name", "parameters", "description", rows=cells)]

@@ -348,15 +348,10 @@ _DECLARED_KINDS: Mapping[str, Any] = {
     "share": click.FloatRange(0, 1, min_open=True, max_open=True),
 }
 _VALUES = {"spaces": _spaces, "systems": _systems, "parameters": _system_parameters, "sweeps": _sweeps}
+#: Attributes of a declaration that its file gives by name.
+_NAMED: Mapping[str, Mapping[str, Any]] = {"kind": _DECLARED_KINDS, "values": _VALUES}
 _DECLARED = {
-    name: _Declared(
-        **entry
-        | {
-            key: known[entry[key]]
-            for key, known in (("kind", _DECLARED_KINDS), ("values", _VALUES))
-            if key in entry
-        }
-    )
+    name: _Declared(**{key: _NAMED[key][value] if key in _NAMED else value for key, value in entry.items()})
     for name, entry in tomllib.loads(Path(__file__).with_name("options.toml").read_text("utf-8")).items()
 }
 

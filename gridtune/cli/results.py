@@ -354,11 +354,8 @@ def _merge(
         sys.exit(0 if merged.study.complete else EXIT_FAILED_CELLS)
     if as_json:
         print_json({"cells": merged.cells, "missing": merged.missing, "shards": merged.shards})
-    shards = ""
-    if merged.shards:
-        shards = (
-            f", those of shard{'s' if len(merged.shards) > 1 else ''} {', '.join(merged.shards)} among them"
-        )
+    plural = "s" if len(merged.shards) > 1 else ""
+    shards = f", those of shard{plural} {', '.join(merged.shards)} among them" if merged.shards else ""
     click.echo(
         f"{merged.missing:,} of {merged.cells:,} cells are missing{shards}; the rest is in {directory}\n"
         f"  `gridtune sweep {merged.source or 'SPACE'} --out {directory}` runs what is missing here,\n"

@@ -10,6 +10,7 @@ import click
 
 from gridtune.cli.parameters import Answered, command
 from gridtune.cli.tables import new_table, print_json, print_lines
+from gridtune.report.answer import print_answers
 from gridtune.report.tables import report_console
 from gridtune.slurm import steering
 from gridtune.study import advice, advising, fitting
@@ -44,8 +45,6 @@ def _fit(*, as_json: bool = False, **options: Any) -> Answered:
       gridtune slurm fit sacct.txt --slurm /etc/slurm
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --fit results/fit-sacct/fit.yaml --to new/
     """
-    from gridtune.report.answer import print_answers
-
     result = fitting.fit(**options, say=lambda line: click.echo(line, err=True))
     answered = Answered(result.as_dict(), result.name, [result.page, result.file])
     if as_json:
@@ -81,8 +80,6 @@ def _whatif(
     predict
         Store the prediction in this file, for `gridtune slurm verify`.
     """
-    from gridtune.report.answer import print_answers
-
     result = advice.whatif(**options)
     if predict is not None:
         result.write(predict)
@@ -114,8 +111,6 @@ def _advise(*, details: bool = False, as_json: bool = False, **options: Any) -> 
       gridtune slurm advise sacct.txt --slurm /etc/slurm
       gridtune slurm advise sacct.txt --slurm site --fit fit/fit.yaml --trials 80 --out advice
     """
-    from gridtune.report.answer import print_answers
-
     console = report_console()
     options |= {"console": None if as_json else console, "say": lambda line: click.echo(line, err=True)}
     result = advising.advise(**options)
@@ -141,8 +136,6 @@ def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> 
     Examples:
       gridtune slurm verify bf120.json sacct-after.txt
     """
-    from gridtune.report.answer import print_answers
-
     answer = advising.verify(**options)
     if as_json:
         print_json(answer.as_dict(), indent=2)
@@ -206,9 +199,6 @@ def _steer(*, plugin: Sequence[Path] = (), as_json: bool = False, **options: Any
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
     """Return a table whose numbers are aligned to the right."""
-    numbers = (
-        [head for head, cell in zip(heads, rows[0], strict=True) if cell[-1:] in set("0123456789%")]
-        if rows
-        else []
-    )
+    first = rows[0] if rows else [""] * len(heads)
+    numbers = [head for head, cell in zip(heads, first, strict=True) if cell[-1:] in set("0123456789%")]
     return new_table(title, *heads, right=numbers, rows=rows)

@@ -61,10 +61,9 @@ def place_of(text: str) -> str | Path:
     from gridtune.sweep.run import default_directory
     from gridtune.sweep.space.schema import find_space, read_space
 
-    place = read_place(text)
-    if isinstance(place, str):
-        return place
-    path = place
+    path = read_place(text)
+    if isinstance(path, str):
+        return path
     if path.is_dir() or (RESULTS / text).is_dir():
         return path if path.is_dir() else RESULTS / text
     if path.suffix not in {".yaml", ".yml"} and not find_space(path).is_file():

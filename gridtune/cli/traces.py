@@ -373,12 +373,8 @@ def _catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
     """Return tables of the bundled traces, the public logs, the generators and the formats."""
     logs = []
     for log in listing["logs"]:
-        if log["path"]:
-            here = "yes"
-        elif log["url"] is None:
-            here = "no: --mirror"
-        else:
-            here = "no" if log["sha256"] else "no: unverified"
+        absent = "no: --mirror" if log["url"] is None else "no" if log["sha256"] else "no: unverified"
+        here = "yes" if log["path"] else absent
         what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
         logs.append((log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what))
     formats = [(name, values["suffix"], values["summary"]) for name, values in listing["formats"].items()]

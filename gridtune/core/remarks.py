@@ -45,20 +45,8 @@ _MACHINE, _UNITS, _READING = "machine", "units", "reading"
 _SHORT = {"minutes": "min", "hours": "h", "milliseconds": "ms"}
 #: Files that code of users has read in calls: path to SHA-256.
 READ_FILES = "read_files"
-REMARKS = (
-    _READING,
-    _MACHINE,
-    _UNITS,
-    _IGNORED,
-    _PARTITIONS,
-    _DEPENDENCIES,
-    _MISSING,
-    _ORDERS,
-    _KILL,
-    _KILLED,
-    READ_FILES,
-)
 _TEXTS = (_READING, _MACHINE, _UNITS, _IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL)
+REMARKS = (*_TEXTS[:-1], _ORDERS, _KILL, _KILLED, READ_FILES)
 
 #: A machine is doubted if the log uses less of it than this share, and its jobs waited for longer than these
 #: seconds on average.

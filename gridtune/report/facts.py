@@ -385,9 +385,7 @@ def _value_in(table: pa.Table, name: str, value: Any, renamed: Mapping[str, str]
         if candidate == value or value_text(candidate) == value_text(value):
             return candidate
     more = f", … and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
-    listed = ", ".join(
-        "null" if candidate is None else value_text(candidate) for candidate in values[:_LISTED]
-    )
+    listed = ", ".join("null" if one is None else value_text(one) for one in values[:_LISTED])
     raise SweepError(f"no configuration has {name}={value_text(value)}", hint=f"{name} has {listed}{more}")
 
 

@@ -204,9 +204,8 @@ class _Finding:
             return "."
         base = next((self.ranking.label(other) for other in self.rows if other["is_baseline"]), "")
         change = percent_text(abs(row["relative"])).lstrip("+")
-        amount = (
-            f"{change} {'less' if row['relative'] < 0 else 'more'} than the baseline{base and f' {base}'}"
-        )
+        word = "less" if row["relative"] < 0 else "more"
+        amount = f"{change} {word} than the baseline{base and f' {base}'}"
         interval = interval_text(row["relative_low"], row["relative_high"], percent_text)
         paired = f" (paired 95 % interval {interval})" if interval else ""
         significant = "significant at 5 % after correction for all comparisons"

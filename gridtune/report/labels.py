@@ -71,12 +71,10 @@ def value_text(value: Any) -> str:
 
 def configuration_label(parameters: Mapping[str, Any], varying: Sequence[str]) -> str:
     """Write a configuration in one short line: words stand alone, numbers and switches with their name."""
-    parts = []
-    for name in varying:
-        value = parameters.get(name)
-        if value is None:
-            continue
-        parts.append(value if isinstance(value, str) else f"{name}={value_text(value)}")
+    given = {name: parameters[name] for name in varying if parameters.get(name) is not None}
+    parts = (
+        value if isinstance(value, str) else f"{name}={value_text(value)}" for name, value in given.items()
+    )
     return " · ".join(parts) or "the only configuration"
 
 

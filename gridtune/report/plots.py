@@ -63,10 +63,8 @@ def plot_ranking(ranking: Ranking, path: Path) -> Path:
     draw += [_difference_panel] if any(row["relative"] is not None for row in every) else []
     heights = [1.1 + 0.26 * len(rows) for _, rows in groups]
     size = 3.2 + 4.2 * len(draw), sum(heights) + 0.5
-    with style.figure(*size, len(groups), ncols=len(draw), squeeze=False, height_ratios=heights) as (
-        drawing,
-        axes,
-    ):
+    layout: dict[str, Any] = {"ncols": len(draw), "squeeze": False, "height_ratios": heights}
+    with style.figure(*size, len(groups), **layout) as (drawing, axes):
         for (name, rows), panels in zip(groups, axes, strict=True):
             for panel, draw_panel in zip(panels, draw, strict=True):
                 draw_panel(panel, rows, head)

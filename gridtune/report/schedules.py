@@ -156,14 +156,11 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
         first = [row for row in rows if row["rank"] == 1][:1]
         both = first and first + [row for row in rows if row["is_baseline"] and row not in first][:1]
         replicates = [done.get(row["configuration_id"], {}) for row in both]
-        shared = (
-            [label for label in replicates[0] if all(label in cells for cells in replicates)] if both else []
-        )
+        first_cells = replicates[0] if replicates else {}
+        shared = [label for label in first_cells if all(label in cells for cells in replicates)]
         for row, results_of in zip(both, replicates, strict=True) if shared else ():
-            roles = [
-                role for role, has in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if has
-            ]
-            role = f"{ranking.label(row)} ({' and '.join(roles)})"
+            has = {"best": row["rank"] == 1, "baseline": row["is_baseline"]}
+            role = f"{ranking.label(row)} ({' and '.join(filter(has.get, has))})"
             shown.setdefault(name, {})[role] = results_of[shared[0]]
     facts = summary.facts
     cells = [cell for roles in shown.values() for cell in roles.values()]

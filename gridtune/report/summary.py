@@ -377,12 +377,9 @@ def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) 
 
 def _members(front: Front, ranking: Ranking) -> list[str]:
     """Return the members of a front by name, with their values."""
-    members = [
-        f"{ranking.label(parts[0])} ("
-        + ", ".join(front.value_text(float(value)) for value in front.points[place])
-        + ")"
-        for place, parts in enumerate(front.rows[: front.size])
-    ]
+    values = [", ".join(map(front.value_text, point)) for point in front.points[: front.size].tolist()]
+    labels = [ranking.label(parts[0]) for parts in front.rows[: front.size]]
+    members = [f"{label} ({texts})" for label, texts in zip(labels, values, strict=True)]
     names = ", ".join(head.objective for head in front.heads)
     if len(members) == 1:
         return [f"{members[0]} is best in all of {names}"]

@@ -50,19 +50,17 @@ _SECONDS = {"week": 7 * 86_400, "day": 86_400}
 
 #: Facts of a log that replays model: accounts as shares, QOS by their priorities and limits.
 MODELLED_FACTS = (
-    *(
-        WALLTIMES,
-        "partitions",
-        "nodes",
-        "memory",
-        "gpus",
-        "features",
-        "qos",
-        "accounts",
-        "priorities",
-        "node_wishes",
-        "switches",
-    ),
+    WALLTIMES,
+    "partitions",
+    "nodes",
+    "memory",
+    "gpus",
+    "features",
+    "qos",
+    "accounts",
+    "priorities",
+    "node_wishes",
+    "switches",
 )
 
 

@@ -474,19 +474,13 @@ class _ClusterReader(PlacedReader):
         if self.settings.get("prioritytype", "priority/basic") != "priority/multifactor":
             return Priorities()
         flags = self._items("PriorityFlags")
-        weights = {
-            name: self._number("priorityweight" + key, 0)
-            for name, key in {
-                "age": "age",
-                "fair_share": "fairshare",
-                "size": "jobsize",
-                "partition": "partition",
-                "qos": "qos",
-            }.items()
-        }
         return Priorities(
             True,
-            **weights,
+            age=self._number("priorityweightage", 0),
+            fair_share=self._number("priorityweightfairshare", 0),
+            size=self._number("priorityweightjobsize", 0),
+            partition=self._number("priorityweightpartition", 0),
+            qos=self._number("priorityweightqos", 0),
             tres=self._tres(),
             max_age=self.seconds(self.settings.get("prioritymaxage", "7-0"), "PriorityMaxAge"),
             half_life=self.seconds(

@@ -284,9 +284,8 @@ class _Steerer:
                 set_to[str(one.number)] = self._change(one, new[one.number])
         self.looks += 1
         counts = Counter(left.values())
-        return {"at": now, "jobs": len(mine), "left": dict(counts), "set": set_to}, {
-            one.number: place for place, one in enumerate(mine)
-        }
+        places = {one.number: place for place, one in enumerate(mine)}
+        return {"at": now, "jobs": len(mine), "left": dict(counts), "set": set_to}, places
 
     def _left(self, job: _Job) -> str:
         """Return why a job that waits is left alone, "" for one that is not, or that does not wait."""

@@ -29,13 +29,8 @@ FOLDER = "slurm"
 
 #: The settings that are searched, by the names of parameters: those of `SchedulerParameters` are Slurm's own.
 SETTINGS = {
-    "bf_interval": "bf_interval",
-    "bf_window": "bf_window",
-    "bf_resolution": "bf_resolution",
-    "bf_max_job_test": "bf_max_job_test",
-    "bf_max_job_user": "bf_max_job_user",
-    "sched_interval": "sched_interval",
-    "default_queue_depth": "default_queue_depth",
+    **{name: name for name in ("bf_interval", "bf_window", "bf_resolution", "bf_max_job_test")},
+    **{name: name for name in ("bf_max_job_user", "sched_interval", "default_queue_depth")},
     "scheduler": "SchedulerType",
     "weight_age": "PriorityWeightAge",
     "weight_fair_share": "PriorityWeightFairshare",
@@ -162,11 +157,7 @@ class Effective:
         """
         hint = "`gridtune slurm fit LOG --slurm FOLDER` writes such a file"
         try:
-            settings = dict(yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
-            # Earlier fits had a limit of each user's processors; 1 was none.
-            if settings.get("user_share") == 1:
-                del settings["user_share"]
-            return Effective(**settings)
+            return Effective(**yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
         except ValidationError as error:
             first = error.errors()[0]
             field = str(first["loc"][0])

@@ -127,11 +127,9 @@ class WhatIf:
         whole, *rest = self.effects.values()
         gain, size = self._gain(whole)
         factor = self._factor()
-        allocated = (
-            []
-            if factor in {None, 1.0}
-            else [f"requests: jobs have the allocated processors, {factor} × as many"]
-        )
+        allocated = []
+        if factor not in {None, 1.0}:
+            allocated.append(f"requests: jobs have the allocated processors, {factor} × as many")
         answer = Answer(
             _METRIC,
             self.log.name,

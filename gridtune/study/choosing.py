@@ -199,19 +199,16 @@ class _Part:
     def judged(self, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Answer:
         """Return the answer on a policy against the baseline on a part of the log."""
         varied = {name: policy.get(name) for name in _POLICY if policy.get(name) != baseline.get(name)}
+        shared = {name: value for name, value in baseline.items() if name not in varied}
         if "order" in varied:
             orders = [baseline["order"], policy["order"]]
             only = {"when": {"order": [policy["order"]]}}
             dimensions = {"order": orders} | {
                 name: {"grid": [value], **only} for name, value in varied.items() if name != "order" and value
             }
-            shared = {
-                name: value for name, value in baseline.items() if name != "order" and name not in varied
-            }
             self.run(dimensions, {"order": baseline["order"]}, **shared)
         else:
             dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
-            shared = {name: value for name, value in baseline.items() if name not in varied}
             self.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
         summary, ranking = _findings(read_sweep(self.folder))
         row = next(row for row in ranking.rows if not row["is_baseline"])

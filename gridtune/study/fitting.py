@@ -433,11 +433,9 @@ def _search(
     values: dict[str, Mapping[str, Any]] = {}
     for result in results:
         if result.state == "done":
-            by_configuration.setdefault(result.configuration_id, []).append(result.metrics[_OBJECTIVE])
-            tried = result.configuration
-            values[result.configuration_id] = {
-                name: tried.get(name, value) for name, value in _DESCRIBED.items()
-            }
+            key, tried = result.configuration_id, result.configuration
+            by_configuration.setdefault(key, []).append(result.metrics[_OBJECTIVE])
+            values[key] = {name: tried.get(name, value) for name, value in _DESCRIBED.items()}
     full = {key: np.array(errors) for key, errors in by_configuration.items() if len(errors) == _REPLICATES}
     described = [key for key in full if values[key] == _DESCRIBED]
     if not described:

@@ -179,11 +179,7 @@ def _replay_elsewhere(
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise PolicyError(f"the policy fails in another process: {last}")
     answer = json.loads(done.stdout)
-    names = (
-        zip(references, given["references"], strict=True)
-        if references
-        else zip(_GENERATED, _GENERATED, strict=True)
-    )
+    names = zip(references or _GENERATED, given["references"] or _GENERATED, strict=True)
     return {name: answer[resolved] for name, resolved in names}
 
 

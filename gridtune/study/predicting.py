@@ -27,12 +27,9 @@ from gridtune.workload.workload import Workload
 #: halves of three logs.
 _UNICEF = "-wait / (max(log2(processors), 1) * max({}, 1))"
 _ORDERS = {
-    name: _UNICEF.format(expected)
-    for name, expected in (
-        ("walltime", "walltime"),
-        ("prediction", "prediction"),
-        ("early_end", "walltime / (1 + 4 * early_end)"),
-    )
+    "walltime": _UNICEF.format("walltime"),
+    "prediction": _UNICEF.format("prediction"),
+    "early_end": _UNICEF.format("walltime / (1 + 4 * early_end)"),
 }
 #: Share of the jobs that are surest to end early.
 _SUREST = 0.1

@@ -160,11 +160,9 @@ class FactsWriter(SweepObserver):
     def _command() -> str:
         """Return the command line of this process if it is gridtune's own, else ""."""
         program, *arguments = sys.argv or [""]
-        return (
-            shlex.join(["gridtune", *map(without_secrets, arguments)])
-            if Path(program).name == "gridtune"
-            else ""
-        )
+        if Path(program).name != "gridtune":
+            return ""
+        return shlex.join(["gridtune", *map(without_secrets, arguments)])
 
 
 def _check_folder(space: SearchSpace, folder: Path) -> None:
@@ -220,8 +218,7 @@ def _run(
         stage = observed["stage"]
         try:
             sweep = run_space(plan, **observed, **options)
-            if writer.facts is None:
-                raise SweepError("the sweep has not said what it is about")
+            assert writer.facts is not None
             stage("writing the report", 0)
             summary = summarise(sweep.table, writer.facts, sweep.results)
             last = summary.settled or not plan.has_more

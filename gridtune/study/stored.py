@@ -17,7 +17,7 @@ from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.report.labels import PARAMETER_PREFIX
+from gridtune.report.labels import row_parameters
 from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
 from gridtune.sweep.journal.results import find_other_code, read_table, results_of, results_table, write_table
@@ -63,11 +63,7 @@ class StoredSweep:
         for result in self.results:
             if result.configuration_id == row["configuration_id"]:
                 return dict(result.configuration)
-        columns = {
-            name.removeprefix(PARAMETER_PREFIX): value
-            for name, value in row.items()
-            if name.startswith(PARAMETER_PREFIX) and value is not None
-        }
+        columns = {name: value for name, value in row_parameters(row).items() if value is not None}
         return {**self.facts.space.get("fixed", {}), **columns}
 
 

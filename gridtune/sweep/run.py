@@ -126,9 +126,6 @@ def run_space(
     check_writable(folder, free=_LEAST_FREE)
     number = workers or plan.space.resources.workers or 0
     runner = SweepExecutor(plan, chosen, address, number, folder, stage or (lambda what, busy: None))
-    if chosen == "ray":
-        # What cannot be sent to workers is refused before Ray starts.
-        _ = plan.code.sent
     with contextlib.ExitStack() as own, environment(ONE_THREAD), contextlib.closing(runner):
         if chosen == "ray" and not (folder / JOURNAL_NAME).exists():
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
@@ -289,15 +286,14 @@ class _Sweep:
             return self._results_of(self._cells)
         # Which point came when depends on the workers' speed; the points' own order does not.
         order = self._plan.run_order(queue.cells())
-        return self._results_of(
-            sorted(
-                queue.cells(),
-                key=lambda cell: (order[cell.cell_id][0], cell.configuration_id, order[cell.cell_id][1]),
-            )
-        )
+
+        def place(cell: Cell) -> tuple[int, str, int]:
+            workload, replicate = order[cell.cell_id]
+            return workload, cell.configuration_id, replicate
+
+        return self._results_of(sorted(queue.cells(), key=place))
 
     def _results_of(self, cells: Iterable[Cell]) -> list[CellResult]:
         """Return the results there are of these cells, in their order and as this space describes them."""
-        return [
-            self._finished[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in self._finished
-        ]
+        found = self._finished
+        return [found[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in found]

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 RUNNING = "RUNNING"
 #: The tag with the id of the configuration whose run it is.
 KEY_TAG = "gridtune.configuration"
-_LOGGED_TAG, _CELL_TAG, _STEP_TAG, _PARENT = (
-    *("gridtune.logged", "gridtune.cell", "gridtune.step"),
-    "mlflow.parentRunId",
-)
+_LOGGED_TAG, _CELL_TAG, _STEP_TAG = "gridtune.logged", "gridtune.cell", "gridtune.step"
+_PARENT = "mlflow.parentRunId"
 #: Makes the UI show runs and their metrics first, not language models' conversations.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 #: The limits of a request: a store takes 1,000 metrics and 100 parameters or tags, and finds so many things.

@@ -359,15 +359,8 @@ def _charts(objectives: Sequence[str], parameters: Sequence[str], *, relative: b
     """
     shown = [*([DRAWN] if relative else objectives[:1]), *objectives[1:]]
     charts = [_chart("BAR", name, metricKey=name) for name in shown]
-    charts.append(
-        _chart(
-            "PARALLEL",
-            "parameters",
-            selectedParams=list(parameters),
-            selectedMetrics=shown[:1],
-            showAllRuns=False,
-        )
-    )
+    parallel = {"selectedParams": list(parameters), "selectedMetrics": shown[:1], "showAllRuns": False}
+    charts.append(_chart("PARALLEL", "parameters", **parallel))
     charts += [
         _chart("LINE", f"{name}{REPLICATES}", metricKey=f"{name}{REPLICATES}", xAxisKey="step", **_PLAIN_LINE)
         for name in objectives

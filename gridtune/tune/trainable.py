@@ -199,9 +199,8 @@ class SystemTrainable(tune.Trainable):
         for replicate in replicates:
             parameters = {**self._parameters, **added, **replicate.parameters}
             run = run_cell(task.code.system, parameters, seed=replicate.seed, workloads=task.workloads)
-            self._values.append(
-                {name: float(run.outcome.metrics.get(name, math.nan)) for name in task.metrics}
-            )
+            found = run.outcome.metrics
+            self._values.append({name: float(found.get(name, math.nan)) for name in task.metrics})
         self._steps_done += 1
         means = {name: float(np.mean([values[name] for values in self._values])) for name in task.metrics}
         return {

@@ -157,8 +157,8 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         None if moment is None else moment.isoformat()
         for moment in map(workload.instant, (int(submit.min()), int(submit.max())))
     ]
-    kinds = {
-        name: len(np.unique(column[column != UNKNOWN]))
+    kinds: dict[str, Any] = {
+        f"{name}s": len(np.unique(column[column != UNKNOWN]))
         for name in ("user", "group", "queue", "partition")
         for column in [workload.column(name)]
     }
@@ -172,10 +172,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         name=workload.name,
         checksum=workload.checksum,
         jobs=len(workload),
-        users=kinds["user"],
-        groups=kinds["group"],
-        queues=kinds["queue"],
-        partitions=kinds["partition"],
+        **kinds,
         processors=machine,
         first_submit=dates[0],
         last_submit=dates[1],

@@ -47,7 +47,6 @@ def page_json(content: Mapping[str, Any]) -> str:
 def page_content(material: ReportMaterial) -> dict[str, Any]:
     """Return the numbers that the page's scripts draw; `assets/main.js` lists how they are used."""
     summary = material.summary
-    first = next(iter(summary.rankings.values()), None)
     strata = summary.cells.strata
     single = [_table(summary, material.order, summary.rankings, stratum.name) for stratum in strata]
     budget = _MOST_VALUES
@@ -57,11 +56,11 @@ def page_content(material: ReportMaterial) -> dict[str, Any]:
     for table in overall:
         _add_strata(table, single)
     drawn = {key for files in material.schedules for key in files.tables}
-    rows = [] if first is None else first.rows
     labels = {
         row["configuration_id"]: first.label(row)
-        for row in rows
-        if first is not None and row["configuration_id"] in drawn
+        for first in list(summary.rankings.values())[:1]
+        for row in first.rows
+        if row["configuration_id"] in drawn
     }
     content = {
         "name": summary.facts.name,

@@ -131,9 +131,8 @@ def _points(panel: Panel, rows: Sequence[_Row], sweep: FinishedSweep, tables: di
         points = _of_metrics(panel, rows)
     else:
         points = _of_notes(panel, rows[0])
-    x, y, low, high = points
-    scaled = (x * panel.x_factor, *(values * panel.y_factor for values in (y, low, high)))
-    return _Points(*scaled)
+    x, *others = points
+    return _Points(x * panel.x_factor, *(values * panel.y_factor for values in others))
 
 
 def _values(row: _Row, metric: str) -> FloatArray:

@@ -117,11 +117,8 @@ class _Overridden:
             return self._choose_workloads(name, values)
         prefix, rest = name.split(".", 1) if "." in name else ("", name)
         if prefix not in {"baseline", "replicates", "strategy"} and name not in fields:
-            hint = name_hint(
-                name,
-                [*space.dimensions, *space.fixed, *fields],
-                self.plan.system.Parameters.renamed_parameters,
-            )
+            known = [*space.dimensions, *space.fixed, *fields]
+            hint = name_hint(name, known, self.plan.system.Parameters.renamed_parameters)
             raise SpaceError(f"{self.plan.system.name} has no parameter {name!r}", hint=hint)
         if len(values) != 1:
             raise SpaceError(f"one value is needed, but got {len(values)}")

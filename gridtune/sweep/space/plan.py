@@ -342,14 +342,8 @@ class PlannedSpace:
                     message = f"{stratum.label} is the same workload as {first.label}, with another label"
                     hint = "leave one of them out, or let them differ in a parameter"
                     raise self.space.fault(message, "workloads", index, hint=hint)
-                yield Configuration(
-                    identifier,
-                    stratum,
-                    configured,
-                    parameters,
-                    traces,
-                    {name: understood[name] for name in configured},
-                )
+                shown = {name: understood[name] for name in configured}
+                yield Configuration(identifier, stratum, configured, parameters, traces, shown)
 
     def _cell(self, configuration: Configuration, replicate: Replicate) -> Cell:
         parameters = configuration.parameters

@@ -375,9 +375,7 @@ class SearchSpace(SpacePart):
     @classmethod
     def _list_of_objectives(cls, value: Any) -> Any:
         objectives = value if isinstance(value, list | tuple) else [value]
-        return [
-            {"metric": objective} if isinstance(objective, str) else objective for objective in objectives
-        ]
+        return [{"metric": one} if isinstance(one, str) else one for one in objectives]
 
     @field_validator("name")
     @classmethod

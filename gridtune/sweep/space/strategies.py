@@ -376,7 +376,5 @@ class _SamplerInfo:
 #: By the name that search spaces use.
 SAMPLERS: Mapping[str, _SamplerInfo] = {
     name: _SamplerInfo(**{**info, "needs": tuple(info.get("needs", ()))})
-    for name, info in tomllib.loads(
-        Path(__file__).with_name("samplers.toml").read_text(encoding="utf-8")
-    ).items()
+    for name, info in tomllib.loads(Path(__file__).with_name("samplers.toml").read_text("utf-8")).items()
 }

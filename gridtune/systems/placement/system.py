@@ -70,12 +70,9 @@ class PlacementSystem(System):
         """Refuse files with faults, and clusters and pods without GPUs."""
         if parameters.nodes is not None:
             nodes, pods = self._read(parameters)
-            for name, file, gpus in (
-                ("nodes", parameters.nodes, nodes.gpus),
-                ("pods", parameters.pods, pods.gpus),
-            ):
+            for name, gpus in {"nodes": nodes.gpus, "pods": pods.gpus}.items():
                 if not gpus.any():
-                    raise SimulationError(f"{file}: there is no GPU in it", field=name)
+                    raise SimulationError(f"{getattr(parameters, name)}: there is no GPU in it", field=name)
 
     def prepare(self, parameters: Iterable[_PlacementParameters]) -> None:
         """Compile the rules, by placing a few pods."""

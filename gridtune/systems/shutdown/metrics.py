@@ -90,14 +90,8 @@ def _energies(results: DayResults, platform: Platform) -> Columns:
     power = platform.power
     totals = results.totals
     share = totals["core_minutes"] / platform.cores_per_node
-    energy = power.energy(
-        totals["idle"],
-        totals["switching_on"],
-        totals["switching_off"],
-        totals["sleeping"],
-        totals["computing"],
-        share,
-    )
+    states = ("idle", "switching_on", "switching_off", "sleeping", "computing")
+    energy = power.energy(**{state: totals[state] for state in states}, busy=share)
     switching = energy["switching_on"] + energy["switching_off"]
     waste = energy["idle"] + switching
     reported = power.idle * totals["reported_idle"] + switching

@@ -73,15 +73,8 @@ class _BatchPPOParameters(PPOParameters, LogParameters):
         return {name: getattr(self, name) for name in names}
 
     def options(self, *, relative: bool) -> dict[str, Any]:
-        p = self
-        return {
-            **p.decisions,
-            "processors": p.processors,
-            "jobs": p.jobs,
-            "warm": p.warm,
-            "reward": p.reward,
-            "relative": relative,
-        }
+        others = {name: getattr(self, name) for name in ("processors", "jobs", "warm", "reward")}
+        return {**self.decisions, **others, "relative": relative}
 
 
 class BatchPPO(PPOTraining):
