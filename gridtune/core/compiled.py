@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -316,7 +317,15 @@ def _bare_type(value: Any) -> Any:
 
 
 class _BareTuple(types.NamedTuple):
-    """A NamedTuple of bare columns: kernels pass each other a pointer to it."""
+    """A NamedTuple of bare columns: kernels pass each other a pointer to it.
+
+    Names of functions hold those of their arguments' types, which with the types of all fields have thousands
+    of characters.
+    """
+
+    def __init__(self, fields: list[Any], kind: type) -> None:
+        super().__init__(fields, kind)
+        self.name = f"{kind.__name__}.{hashlib.sha256(self.name.encode()).hexdigest()[:16]}"
 
     def __hash__(self) -> int:  # numba's hash goes through the types of all fields, a million times
         return hash(self.name)

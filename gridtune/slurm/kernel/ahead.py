@@ -71,7 +71,7 @@ def _add(world, form, node, ended):
             forms.marks[mark + w] = fits[w]
 
 
-@kernel(forceinline=True)
+@kernel()
 def _list_nodes(world, record, form):
     """List the nodes that suit a form: those with room now, then others as running jobs end."""
     forms, running, later, fits = world.forms, world.running, world.later, world.fits
@@ -156,7 +156,7 @@ def usable_nodes(world, record, first, begin, end):
             usable[w] &= rows[one + w] & rows[two + w] & rows[three + w] & rows[four + w]
 
 
-@kernel(forceinline=True)
+@kernel()
 def count_usable(world, record, form, first, begin, end, ended):
     """Return how many nodes without a plan in a time, put into `usable`, have room after so many ends.
 
@@ -209,7 +209,7 @@ def _ends_until(world, form, usable, least, found):
     return -1
 
 
-@kernel(forceinline=True)
+@kernel()
 def has_some(world, usable, job):
     """Tell whether a running job has a node of a bitmap."""
     running = world.running
@@ -219,20 +219,20 @@ def has_some(world, usable, job):
     return False
 
 
-@kernel(forceinline=True)
+@kernel()
 def first_horizon(world, end):
     """Return the next half minute of the clock after the first end."""
     return end + FIRST_WINDOW - (end + world.rules.zero) % FIRST_WINDOW
 
 
-@kernel(forceinline=True)
+@kernel()
 def widened(world, window):
     """Return the next window of ends, seconds."""
     linear = world.rules.bf_window_linear
     return window + linear if linear > 0 else window * 2
 
 
-@kernel(forceinline=True)
+@kernel()
 def start_after(world, job, now):
     """Return the start of a job once a running one has reached its limit; one beyond it will be killed."""
     end = world.running.limit_end[job]
@@ -257,7 +257,7 @@ def open_search(world, record):
     return search
 
 
-@kernel(forceinline=True)
+@kernel()
 def next_step(world, record, search, begin):
     """Return the next step of a search from an instant on: its first slice, its begin, and when others come.
 
@@ -390,7 +390,7 @@ def _last_of_group(world, usable, place, first):
     return found
 
 
-@kernel(forceinline=True)
+@kernel()
 def find_start(world, record, form, now, begin, ended, found):
     """Return when a job could start on `usable`, -1 for never or, unless that is -1, after so many ends.
 

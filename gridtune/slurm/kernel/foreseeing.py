@@ -66,7 +66,7 @@ def will_run(world, record, avail, now, now_only, begin, later):
     return _start_after_ends(world, record, avail, now, going, begin, later)
 
 
-@kernel(forceinline=True)
+@kernel()
 def _choose_later(world, record, avail, now):
     """Choose by `scratch.room`, that of `world.later`, or beside others; return how many and what is free."""
     count = choose(world, world.records.job[record]) if _may_do(world, record) else 0
@@ -88,7 +88,7 @@ def _weigh_completing(world, avail, heavier):
                 world.nodes.near[node] -= heavier * has(world.completing, 0, node)
 
 
-@kernel(forceinline=True)
+@kernel()
 def _start_after_ends(world, record, avail, now, going, begin, later):
     """Return when a job could start as running jobs end by their limits, -1 if never, and on how many nodes.
 
@@ -143,7 +143,7 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
     return -1, 0
 
 
-@kernel(forceinline=True)
+@kernel()
 def _total_room(world):
     """Sum up `scratch.room`: nodes with some, processors of all, and most of one."""
     room, state = world.scratch.room, world.state
@@ -155,7 +155,7 @@ def _total_room(world):
             state.room_most = max(state.room_most, room[node])
 
 
-@kernel(forceinline=True)
+@kernel()
 def _may_do(world, record):
     """Tell whether the sums of room do not rule a job out."""
     state, jobs, job = world.state, world.jobs, world.records.job[record]
@@ -164,7 +164,7 @@ def _may_do(world, record):
     return enough and (most == 0 or most * state.room_most >= cpus)
 
 
-@kernel(forceinline=True)
+@kernel()
 def _take_away(world, record, avail, other):
     """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
     running, records, later, state = world.running, world.records, world.later, world.state

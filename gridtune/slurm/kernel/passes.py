@@ -134,7 +134,7 @@ def _make_room(world, record, now):
     return victims > 0
 
 
-@kernel(forceinline=True)
+@kernel()
 def _reserves_nothing(world, record, now):
     """Tell whether a job has waited for too short a time, or has too low a priority, to keep nodes free."""
     rules = world.rules
@@ -409,7 +409,7 @@ def _start_all(world, first, now):
             add_node(plans.used, world.scratch.chosen[i])
 
 
-@kernel(forceinline=True)
+@kernel()
 def _plan(world, record, now, begin):
     """Start a job, or reserve nodes for it; return whether it was tested.
 
@@ -480,7 +480,7 @@ def _plan(world, record, now, begin):
     return _are_ever_many(world, record, now) if form >= 0 and counted == 0 else counted
 
 
-@kernel(forceinline=True)
+@kernel()
 def _start_planned(world, record, count, now):
     """Start a job whose plan begins now; return whether it is settled: it has started, or a limit holds it.
 
@@ -531,7 +531,7 @@ def _longest_limit(world, record, count, now):
     return max(limit, min(least, world.records.full[record]))
 
 
-@kernel(forceinline=True)
+@kernel()
 def _slice_ends(world, start, limit):
     """Return the begin and end of the slices that a plan takes: multiples of `bf_resolution`."""
     rules, low, end = world.rules, grid_before(world, start), start + limit
@@ -569,7 +569,7 @@ def _test(world, record, begin, now, now_only):
     return start, count, later, many
 
 
-@kernel(forceinline=True)
+@kernel()
 def _test_by_counting(world, record, form, step, now, now_only):
     """Do as `_test` does for a job whose nodes can be counted; a start after others come is none."""
     first, begin, later = step

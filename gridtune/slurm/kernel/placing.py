@@ -69,7 +69,7 @@ def copy_free(world, free, other):
         other.gpus[node] = free.gpus[node]
 
 
-@kernel(forceinline=True)
+@kernel()
 def _threads(world, job, node):
     """Return how many threads of each core of a node a job can use."""
     return min(world.nodes.threads[node], world.jobs.threads[job])
@@ -122,7 +122,7 @@ def enough(world, free, record, nodes):
     return found >= least
 
 
-@kernel(forceinline=True)
+@kernel()
 def _patience(world, job):
     """Return 1 if a job still waits for few switches, 2 if it also looks at processors that others have."""
     if world.jobs.switches[job] == 0 or world.state.clock >= world.jobs.patience[job]:
@@ -130,7 +130,7 @@ def _patience(world, job):
     return 2 if world.rules.release < FREE_SWITCHES or world.rules.suspending else 1
 
 
-@kernel(forceinline=True)
+@kernel()
 def measure_node(world, free, record, node):
     """Write the processors that a node can give to a job into `scratch.room` and `scratch.alone`.
 
@@ -248,7 +248,7 @@ def _are_apart(world, job):
     return count > world.jobs.switches[job]
 
 
-@kernel(forceinline=True)
+@kernel()
 def _must_have(world, job, node):
     """Tell whether a node is in a job's list."""
     listed = world.jobs.listed[job]
@@ -279,7 +279,7 @@ def _first_node(world, job, cpus):
     return 1
 
 
-@kernel(forceinline=True)
+@kernel()
 def _take(world, job, node, taken, need, cpus):
     """Choose a node; return the processors that it gives: some are left for each node still needed."""
     scratch = world.scratch
@@ -299,7 +299,7 @@ def _sort(numbers, count):
         numbers[k] = number
 
 
-@kernel(forceinline=True)
+@kernel()
 def fits_better(enough, size, best_enough, best_size):
     """Tell whether some nodes are better than others: the fewest that suffice, else the most."""
     if enough != best_enough:

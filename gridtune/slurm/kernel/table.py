@@ -12,7 +12,7 @@ from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.versions import DATED_TESTS
 
 
-@kernel(forceinline=True)
+@kernel()
 def grid_before(world, instant):
     """Return the last multiple of `bf_resolution`, counted from 1970, until an instant."""
     return instant - (instant + world.rules.zero) % world.rules.bf_resolution
@@ -86,7 +86,7 @@ def next_later(world, pool, whole, first, begin, end):
     return 0
 
 
-@kernel(forceinline=True)
+@kernel()
 def _end_beyond(world, slot):
     """Return the end of the slice after a job's end that later releases try, 0 for none."""
     tried = world.rules.release >= DATED_TESTS and slot + 2 < world.state.slots
@@ -167,7 +167,7 @@ def _merge(world, count):
     return count
 
 
-@kernel(forceinline=True)
+@kernel()
 def reserve(world, span, start, end):
     """Take the nodes in `picked`, within a span of its words, out of all slices between two instants.
 
