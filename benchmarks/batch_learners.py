@@ -22,7 +22,7 @@ from benchmarks.batch_search import GUARD, Player
 from benchmarks.batch_stock import OPTIONS
 from benchmarks.lookahead import DAY, ROLLOUTS, RULES, Comparison, log_of, table
 from gridtune.batch.environment import BatchVectorEnv
-from gridtune.batch.simulator.decisions import STATE
+from gridtune.batch.simulator.machines import STATE
 from gridtune.study.predicting import block_sums, delay_of, resampled_blocks
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT
 from gridtune.tracking.checkpoints import find_policy

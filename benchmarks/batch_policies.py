@@ -16,7 +16,7 @@ import torch
 import gridtune as gt
 from benchmarks.measure import arguments, print_table
 from gridtune.batch.environment import BatchVectorEnv, read_jobs
-from gridtune.batch.simulator.decisions import ROW, STATE
+from gridtune.batch.simulator.machines import ROW, STATE
 from gridtune.statistics import paired_difference
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, play_windows
 from gridtune.tracking.checkpoints import find_policy

@@ -22,16 +22,9 @@ import numpy as np
 import gridtune as gt
 from benchmarks.lookahead import log_of
 from gridtune.batch.environment import BatchVectorEnv
-from gridtune.batch.simulator.decisions import (
-    STATE,
-    _choose,
-    _machine_at,
-    _next_decision,
-    _observe,
-    _reset,
-    row_width,
-)
+from gridtune.batch.simulator.decisions import _choose, _next_decision, _observe, _reset
 from gridtune.batch.simulator.events import read_requests
+from gridtune.batch.simulator.machines import STATE, machine_at, row_width
 from gridtune.batch.simulator.portfolio import (
     _begin,
     _complete,
@@ -40,8 +33,8 @@ from gridtune.batch.simulator.portfolio import (
     _Window,
     note_running,
 )
-from gridtune.batch.simulator.rows import sort_rows
 from gridtune.core.compiled import kernel
+from gridtune.core.rows import sort_rows
 
 DAY, GUARD = 86_400, 4 * 86_400
 HIDDEN, OF_STATE = 6, 6
@@ -87,7 +80,7 @@ def play_network(machines, weights, guard, extended, scores):
 
     An extended guard is at least the time that the machine needs for all requests, waiting and running.
     """
-    machine = _machine_at(machines, 0)
+    machine = machine_at(machines, 0)
     target, mask = machines.observed[0], machines.mask[0]
     decisions = 0
     _reset(machine)
@@ -337,7 +330,7 @@ def _plan(machine, window, theta, value, guard, room, orders):
 @kernel()
 def play_rollout(machines, state, columns, theta, guard, room, hourly, network):
     """Play a window under the rollout. `hourly` is scratch: arrivals of each hour of the day so far."""
-    machine, window = _machine_at(machines, 0), _Window(state[0], *columns)
+    machine, window = machine_at(machines, 0), _Window(state[0], *columns)
     value = np.empty(4)
     planned, decisions, seen, recent, since = np.int64(-1), 0, 0, 0.0, np.int64(0)
     hourly[:] = 0.0

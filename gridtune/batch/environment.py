@@ -21,22 +21,19 @@ from gridtune.batch.metrics import METRICS, JobColumns
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.policies import QueueOrder, get_queue_order
 from gridtune.batch.replay import schedule_notes, simulate
-from gridtune.batch.simulator.decisions import (
+from gridtune.batch.simulator.decisions import LONGEST, begin_windows, run_window, step_machines
+from gridtune.batch.simulator.machines import (
     BACKFILL_MODE,
     BY_SUBMISSION,
     EASY,
-    LONGEST,
     PREDICT,
     PROTECT,
     STATE,
     Columns,
     Machines,
     Settings,
-    begin_windows,
     new_machines,
     row_width,
-    run_window,
-    step_machines,
     whole_length,
 )
 from gridtune.batch.simulator.ranked import static_ranks

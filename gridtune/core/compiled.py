@@ -325,7 +325,7 @@ class _BareTuple(types.NamedTuple):
 
     def __init__(self, fields: list[Any], kind: type) -> None:
         super().__init__(fields, kind)
-        self.name = f"{kind.__name__}.{hashlib.sha256(self.name.encode()).hexdigest()[:16]}"
+        self.name = f"{kind.__name__}.{hashlib.sha256(str(self).encode()).hexdigest()[:16]}"
 
     def __hash__(self) -> int:  # numba's hash goes through the types of all fields, a million times
         return hash(self.name)

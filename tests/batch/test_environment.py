@@ -12,7 +12,7 @@ from hypothesis import given
 
 import gridtune as gt
 from gridtune.batch.environment import STEPWISE, BatchEnv, BatchVectorEnv, read_jobs
-from gridtune.batch.simulator.decisions import ROW, STATE
+from gridtune.batch.simulator.machines import ROW, STATE
 from gridtune.errors import SimulationError
 from gridtune.testing.environments import _assert_same
 from tests.batch.logs import logs, make_log

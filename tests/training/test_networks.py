@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from gridtune.batch.simulator.decisions import ROW, STATE
+from gridtune.batch.simulator.machines import ROW, STATE
 from gridtune.errors import PolicyError
 from gridtune.training.acting import Actor
 from gridtune.training.networks import FRAMES, NETWORKS, make_network

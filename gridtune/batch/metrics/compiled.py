@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.rows import pop_row, push_row
 from gridtune.types import FloatArray, IntArray
 
 

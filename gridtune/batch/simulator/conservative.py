@@ -37,7 +37,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.batch.simulator.events import JobLog
-from gridtune.batch.simulator.marks import is_marked, next_marked, unmark
 from gridtune.batch.simulator.nodes import PoweredNodes, boot_wait, claim, vacate
 from gridtune.batch.simulator.profile import (
     Movers,
@@ -57,9 +56,10 @@ from gridtune.batch.simulator.profile import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.rows import pop_row, push_row, sort_rows
 from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, note_submission, score_job
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.marks import is_marked, next_marked, unmark
+from gridtune.core.rows import pop_row, push_row, sort_rows
 from gridtune.types import FloatArray, IntArray
 
 #: A time after all others.

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.nodes import NEVER, PoweredNodes, claim, start_of, vacate
-from gridtune.batch.simulator.rows import insert_row, remove_row, sort_rows
 from gridtune.core.compiled import kernel
+from gridtune.core.rows import insert_row, remove_row, sort_rows
 from gridtune.types import Int32Array, IntArray
 
 #: The jobs in the heap and in the list, and those that have left the list since it was read.

@@ -20,9 +20,9 @@ import numpy as np
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.rollout import MOST_ORDERS, OBJECTIVES, WINDOWS, Rollout
 from gridtune.batch.simulator.nodes import NEVER
-from gridtune.batch.simulator.rows import sort_rows
 from gridtune.batch.simulator.scores import ScoreInputs, compile_score, score_jobs
 from gridtune.core.compiled import kernel
+from gridtune.core.rows import sort_rows
 from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
 _WAIT, _AREA, _BALANCED, _SAFE, _INDEX = range(len(OBJECTIVES))

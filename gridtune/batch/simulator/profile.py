@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.marks import Marks, is_marked, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.tournament import number_rows
 from gridtune.core.compiled import kernel
+from gridtune.core.marks import Marks, is_marked, mark, new_marks, next_marked, unmark
 from gridtune.types import Int32Array, IntArray
 
 #: Profile of a stretch.

@@ -28,7 +28,6 @@ from gridtune.batch.simulator.events import (
     reserve_for_head,
     window,
 )
-from gridtune.batch.simulator.marks import Marks, lowest, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER, PoweredNodes
 from gridtune.batch.simulator.scores import (
     Facts,
@@ -39,6 +38,7 @@ from gridtune.batch.simulator.scores import (
     score_inputs,
 )
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.marks import Marks, lowest, mark, new_marks, next_marked, unmark
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 

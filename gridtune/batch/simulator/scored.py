@@ -43,7 +43,6 @@ from gridtune.batch.simulator.portfolio import (
     note_predicted,
     note_running,
 )
-from gridtune.batch.simulator.rows import insert_row, remove_row, some_within
 from gridtune.batch.simulator.scores import (
     ScoreInputs,
     Undefined,
@@ -70,6 +69,7 @@ from gridtune.batch.simulator.tournament import (
     within_bounds,
 )
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.rows import insert_row, remove_row, some_within
 from gridtune.types import FloatArray, Int32Array, IntArray
 
 #: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.

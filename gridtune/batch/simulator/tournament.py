@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.marks import Marks, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER, start_of
 from gridtune.batch.simulator.scores import ScoreInputs, score_job, used
 from gridtune.core.compiled import kernel, record_at
+from gridtune.core.marks import Marks, mark, new_marks, next_marked, unmark
 from gridtune.types import AnyArray, FloatArray, Int32Array, IntArray
 
 

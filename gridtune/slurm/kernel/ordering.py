@@ -23,9 +23,9 @@ from gridtune.batch.policies.policy import JobTable, State, named_rows
 from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.predictors.replayed import JobError, Told
 from gridtune.batch.simulator.portfolio import Waiting, choose_sequence, new_waiting
-from gridtune.batch.simulator.rows import sort_rows
 from gridtune.batch.simulator.scores import SCORE, Facts, ScoreInputs, compile_score, score_inputs, score_jobs
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.rows import sort_rows
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.slurm.kernel.arrays import World
 from gridtune.slurm.kernel.placing import has, ones

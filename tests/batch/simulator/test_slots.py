@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.batch.simulator.marks import is_marked, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.profile import (
     change,
     cut,
@@ -15,6 +14,7 @@ from gridtune.batch.simulator.profile import (
     move_to,
     new_profile,
 )
+from gridtune.core.marks import is_marked, mark, new_marks, next_marked, unmark
 
 HORIZON, MACHINE = 600, 12
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gridtune.batch.environment import BatchVectorEnv
 from gridtune.batch.estimates import Kill
-from gridtune.batch.simulator.decisions import PREDICTED, ROW, STATE
+from gridtune.batch.simulator.machines import PREDICTED, ROW, STATE
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, RowNetwork, load_policy, read_checkpoint

@@ -28,8 +28,8 @@ import math
 
 import numpy as np
 
-from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import kernel
+from gridtune.core.rows import pop_row, push_row
 from gridtune.systems.responsive.simulator.state import (
     MEMORY,
     NEVER,

@@ -8,7 +8,7 @@ import torch
 
 import gridtune as gt
 from gridtune.batch.environment import BatchVectorEnv
-from gridtune.batch.simulator.decisions import ROW, STATE
+from gridtune.batch.simulator.machines import ROW, STATE
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, CandidateNetwork, play_windows
