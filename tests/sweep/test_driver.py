@@ -138,7 +138,7 @@ def test_a_worker_that_dies_before_it_begins_is_no_cells_fault(
         stage.lose(str(deaths), "no room for a worker")
         deaths += 1
         assert deaths < 100
-    assert deaths == 8 + 2 * 4 + 1
+    assert deaths == 12 + 2 * 4 + 1
     assert stage.results == []
     assert stage.queue.left == len(cells)
     assert "no room for a worker" in str(stage.driver.fault)

@@ -28,7 +28,7 @@ _FIRST_BLOCK = 4
 #: Suspects of a death that are looked into by one worker.
 _SUSPECTS_TOGETHER = 16
 #: Deaths of workers that were certainly running a cell after which it is given up.
-_DEATHS_TO_GIVE_UP = 2
+_DEATHS_TO_GIVE_UP = 3
 #: The same once all cells that a dead worker may have been running were done after all: workers die here of
 #: something else too.
 _DEATHS_TO_GIVE_UP_AMONG_OTHERS = 5
@@ -195,7 +195,7 @@ class BlockQueue:
 #: Characters of Ray's message about a death that are kept.
 _ERROR_CHARACTERS = 400
 #: Workers that may die one after another, beside two for each worker, before the sweep is given up.
-_DEATHS_TOLERATED = 8
+_DEATHS_TOLERATED = 12
 #: Seconds of work after which a worker sends its results, which is the most that a killed driver loses; with
 #: many workers more, so that the driver keeps up: seconds for each worker.
 _REPORT_SECONDS, _REPORT_SECONDS_PER_WORKER = 0.5, 0.01
