@@ -171,6 +171,72 @@ for function, given in faults if CHECKS else ():
     ]
 
 
+PASSED = """
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridtune.core.compiled import bare, kernel
+
+
+class Pair(NamedTuple):
+    numbers: Any
+    weights: Any
+
+
+class Both(NamedTuple):
+    first: Pair
+    factor: int
+    second: Pair
+
+
+@kernel(apart=True)
+def add(pair, factor):
+    for place in range(2):
+        pair.numbers[place] += factor * pair.weights[place]
+
+
+@kernel(apart=True)
+def add_first(both):
+    add(both.first, both.factor)
+
+
+@kernel(apart=True)
+def play_regrouped(both, times):
+    for _ in range(times):
+        add(both.second, 100)
+        add_first(both)
+
+
+@kernel()
+def play(both, times):
+    both = bare(both)
+    for turn in range(times):
+        pair = both.first if turn % 2 else both.second
+        add_first(both)
+        add(pair, 10)
+    play_regrouped(Both(both.second, 1000, both.first), times)
+"""
+
+
+def test_kernels_pass_on_tuples_of_columns_whole_in_part_and_regrouped(package: Path) -> None:
+    (package / "passed.py").write_text(PASSED)
+    code = """
+from stamped.passed import *
+
+both = Both(Pair(np.zeros(2), np.array([1.0, 2.0])), 1, Pair(np.zeros(2), np.array([3.0, 4.0])))
+play(both, 3)
+print(both.first.numbers.tolist(), both.second.numbers.tolist())
+print(max(len(part.fndesc.llvm_func_name) for part in add.part.overloads.values()) < 200)
+"""
+    own = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package.parent / "cache")}
+    environment = {**os.environ, **own}
+    command = [sys.executable, "-B", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    # The first: 3 rounds by its factor 1, one by 10, 3 by 100; the second: two by 10, 3 by 1,000.
+    assert done.stdout.splitlines() == ["[313.0, 626.0] [9060.0, 12080.0]", "True"]
+
+
 SORTS = """
 import numpy as np
 
