@@ -1,7 +1,4 @@
-"""Comparison of two replays of a log's jobs with each other and with the recorded waits, by class of job.
-
-`fit`, `whatif` and the system `slurm` share it.
-"""
+"""Comparison of two replays of a log's jobs, for `fit`, `whatif` and the system `slurm`, by class of job."""
 
 from __future__ import annotations
 
@@ -46,8 +43,6 @@ _MOST_NAMES = 8
 #: The fewest weeks or days that intervals are made of; no test of fewer shows anything.
 _FEWEST = 6
 _SECONDS = {"week": 7 * 86_400, "day": 86_400}
-
-
 #: Facts of a log that replays model: accounts as shares, QOS by their priorities and limits.
 MODELLED_FACTS = (
     WALLTIMES,
@@ -601,24 +596,3 @@ def causes_of(means: FloatArray, deviations: FloatArray, jobs: float, ratio: flo
 def reach_of(causes: FloatArray) -> float:
     """Return the reach of an interval of 95 %, in the logarithm of a ratio of two mean waits."""
     return math.sqrt(causes @ _REACH)
-
-
-def known_at(workload: Workload, cut: int) -> Workload:
-    """Return what was known of a log at an instant.
-
-    Jobs submitted before it, of which those that ran then have the run time so far, and those that waited
-    their time limit, without a recorded wait.
-    """
-    rows = np.flatnonzero(workload.submit_time < cut)
-    part = workload.take(rows, name=f"{workload.name} to {cut}")
-    submit, wait, run = part.submit_time, part.wait_time, part.run_time
-    waiting = (wait < 0) | (submit + wait >= cut)
-    running = ~waiting & (run >= 0) & (submit + wait + run > cut)
-    columns = {name: column.copy() for name, column in part.columns.items()}
-    columns["run_time"][running] = (cut - submit - wait)[running]
-    columns["run_time"][waiting & (run >= 0)] = part.requested_time[waiting & (run >= 0)]
-    columns["wait_time"][waiting] = -1
-    for name in ("state", "status", "end_time", "used_memory", "average_cpu_time"):
-        if name in columns:
-            columns[name][waiting | running] = -1
-    return Workload(columns, part.name, None, part.machine_processors, part.header, part.names)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
-from gridtune.slurm.comparison import known_at, logged_jobs
+from gridtune.slurm.comparison import logged_jobs
 from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import ClusterState, in_threads, replay
 from gridtune.slurm.requests import Request
@@ -218,3 +218,24 @@ def past_of(cluster: SlurmCluster, workload: Workload, now: int) -> Past:
     submitted = [replace(one, submit=begun + one.submit) for one in jobs.requests]
     usage = decayed_usage(cluster.priorities, now, [(one, start, min(end, now)) for one, start, end in ran])
     return Past(now, [one for one, _, _ in ended], submitted, usage)
+
+
+def known_at(workload: Workload, cut: int) -> Workload:
+    """Return what was known of a log at an instant.
+
+    Jobs submitted before it, of which those that ran then have the run time so far, and those that waited
+    their time limit, without a recorded wait.
+    """
+    rows = np.flatnonzero(workload.submit_time < cut)
+    part = workload.take(rows, name=f"{workload.name} to {cut}")
+    submit, wait, run = part.submit_time, part.wait_time, part.run_time
+    waiting = (wait < 0) | (submit + wait >= cut)
+    running = ~waiting & (run >= 0) & (submit + wait + run > cut)
+    columns = {name: column.copy() for name, column in part.columns.items()}
+    columns["run_time"][running] = (cut - submit - wait)[running]
+    columns["run_time"][waiting & (run >= 0)] = part.requested_time[waiting & (run >= 0)]
+    columns["wait_time"][waiting] = -1
+    for name in ("state", "status", "end_time", "used_memory", "average_cpu_time"):
+        if name in columns:
+            columns[name][waiting | running] = -1
+    return Workload(columns, part.name, None, part.machine_processors, part.header, part.names)

@@ -20,7 +20,8 @@ from gridtune.report.answer import Answer
 from gridtune.report.labels import percent_text
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.tables import html_document, plain_table
-from gridtune.slurm.comparison import Agreement, JobClass, LoggedJobs, known_at, not_modelled, replayed_waits
+from gridtune.slurm.comparison import Agreement, JobClass, LoggedJobs, not_modelled, replayed_waits
+from gridtune.slurm.forecast import known_at
 from gridtune.slurm.study import FOLDER, SYSTEM, Effective
 from gridtune.study.advice import Site
 from gridtune.sweep.execution.executors import Executor

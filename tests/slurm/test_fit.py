@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.comparison import Agreement, known_at, logged_jobs
+from gridtune.slurm.comparison import Agreement, logged_jobs
 from gridtune.slurm.configuration import read_cluster
+from gridtune.slurm.forecast import known_at
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import Effective
