@@ -153,7 +153,7 @@ def test_a_cell_whose_process_is_killed_from_outside_is_lost_alone(tmp_path: Pat
                 killed.add(process)
                 os.kill(process, signal.SIGKILL)
         output, _ = driver.communicate()
-    assert (driver.returncode, len(killed)) == (1, 3), output
+    assert (driver.returncode, len(killed)) == (1, 4), output
     good, lost = sorted(cells_in(tmp_path), key=lambda one: str(one["state"]))
     assert (good["state"], lost["state"]) == ("done", "lost")
     assert "SIGKILL, as where memory runs out" in lost["error"]
