@@ -166,8 +166,8 @@ class Nodes:
         folder = self.folder / name
         command = [*inside, "ray", "start", "--block", f"--num-cpus={cpus}", f"--node-ip-address={host}"]
         command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
-        # A raylet ends whose agents have not found ports of their own within 15 s.
-        # Ray Client's server, too, asks for the agent's port before the agent has one of its own choice.
+        # A raylet ends whose agents have not found ports of their own within 15 s, and Ray Client's server
+        # asks for the agent's port before that. Drawn together, no two are the same.
         port, client, *ports = free_ports(2 + len(_AGENT_PORTS), self.ports)
         command += map("--{}={}".format, _AGENT_PORTS, ports)
         # By itself each node gives its workers the first ports from 10002, also those of other nodes here.
